@@ -1,0 +1,52 @@
+# `make demo` and `make test` work from a bare checkout, and again afterwards.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.installed
+
+.PHONY: help demo test lint types layers unit docs clean
+
+help: ## show this list
+	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
+
+demo: $(READY) ## a tour of groups and orbit bases, with pictures
+	$(BIN)/python examples/tour.py
+
+test: lint types layers unit docs ## everything below, in this order
+
+lint: $(READY) ## style and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## static types
+	$(BIN)/mypy
+
+layers: $(READY) ## which room may import which
+	$(BIN)/lint-imports
+
+unit: $(READY) ## tests, doctests and the code blocks of the docs
+	$(BIN)/python -m pytest -n 2
+
+docs: $(READY) ## the documentation, into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean --site-dir site
+
+clean: ## remove whatever the other targets made
+	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch goes first and by its exact pin: a looser requirement, met with no torch installed, fetches
+# gigabytes of CUDA. The stamp is written last, so an interrupted install starts again.
+$(READY): pyproject.toml constraints.txt
+	rm -f $@
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,docs]'
+	touch $@

@@ -1,0 +1,23 @@
+"""What long work needs: atomic files, progress, seeds, checkpoints and a look at free memory."""
+
+from isotropy._run._checkpoints import Checkpoint
+from isotropy._run._files import atomic_write, cache_folder, write_json
+from isotropy._run._json import json_text
+from isotropy._run._memory import available_bytes, require_memory
+from isotropy._run._progress import ProgressCallback, Step, terminal_progress
+from isotropy._run._seeds import generator, spawn
+
+__all__ = [
+    "Checkpoint",
+    "ProgressCallback",
+    "Step",
+    "atomic_write",
+    "available_bytes",
+    "cache_folder",
+    "generator",
+    "json_text",
+    "require_memory",
+    "spawn",
+    "terminal_progress",
+    "write_json",
+]

@@ -1,0 +1,376 @@
+"""The command line: one command, one verb per job.
+
+A verb is a function that takes its own arguments and a `Frame`, and returns an `Answer`; `verb`
+gives it the options every verb has and sees to output, errors and exit codes.
+"""
+
+import inspect
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
+
+import typer
+
+if TYPE_CHECKING:
+    import torch
+
+    from isotropy._run import ProgressCallback
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+# Every mistake in the arguments is one of these, in whichever module this typer keeps them.
+_UsageError: Any = typer.BadParameter.__base__
+
+app = typer.Typer(
+    name="isotropy",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Find the symmetry of a learning task, build what uses it, and say what it is worth.",
+)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The options that every verb has.
+
+    Args:
+        json: whether to print one JSON object instead of text.
+        seed: the seed of everything random, ``None`` for a new one each time.
+        device: where tensors live, as PyTorch spells it.
+        quiet: whether to show neither progress nor log messages.
+
+    Example:
+        >>> frame = Frame(json=False, seed=0, device="cpu", quiet=True)
+        >>> frame.generator().initial_seed()
+        0
+    """
+
+    json: bool = False
+    seed: int | None = None
+    device: str = "cpu"
+    quiet: bool = False
+
+    def generator(self) -> "torch.Generator":
+        """Make the random number generator that ``--seed`` and ``--device`` ask for."""
+        from isotropy._run import generator
+
+        return generator(self.seed, self.device)
+
+    def progress(self, description: str) -> "AbstractContextManager[ProgressCallback]":
+        """Open a progress bar for work that may be long.
+
+        Args:
+            description: what the work is, in a few words.
+
+        Returns:
+            A context manager that yields the callback to hand to the library.
+        """
+        from isotropy._run import terminal_progress
+
+        return terminal_progress(description, quiet=self.quiet)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a verb has found.
+
+    Args:
+        data: the JSON object.
+        text: the same for a person; ``None`` sets ``data`` as a small table.
+        exit_code: 0 unless the answer itself is a rejection.
+
+    Example:
+        >>> print(Answer({"group": "Z(4)", "rank": 4}))
+        group  Z(4)
+        rank   4
+    """
+
+    data: dict[str, Any]
+    text: str | None = None
+    exit_code: int = 0
+
+    def __str__(self) -> str:
+        if self.text is not None:
+            return self.text
+        width = max(map(len, self.data), default=0)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in self.data.items())
+
+
+def verb(
+    name: str, app: typer.Typer = app
+) -> Callable[[Callable[..., Answer]], Callable[..., None]]:
+    """Register a function as a verb.
+
+    The function's parameter ``frame: Frame`` is replaced by the options ``--json``, ``--seed``,
+    ``--device`` and ``--quiet``. Its answer is printed on standard output; a `ValueError` or an
+    `OSError` becomes one sentence on standard error and exit code 2, an interruption exit code 130.
+    Any other exception is a defect of ours and keeps its traceback.
+
+    Args:
+        name: the verb.
+        app: the command it belongs to.
+
+    Returns:
+        A decorator.
+
+    Example:
+        >>> toy = typer.Typer()
+        >>> @verb("double", app=toy)
+        ... def double(frame: Frame, number: int) -> Answer:
+        ...     return Answer({"double": 2 * number})
+        >>> run(["21", "--json"], toy)
+        {"double": 42}
+        0
+    """
+
+    def register(function: Callable[..., Answer]) -> Callable[..., None]:
+        @wraps(function)
+        def command(
+            *, json: bool, seed: int | None, device: str, quiet: bool, **arguments: Any
+        ) -> None:
+            frame = Frame(json, seed, device, quiet)
+            with _exit_codes(), _logs(quiet):
+                _check_device(device)
+                answer = function(frame=frame, **arguments)
+                _print(answer, frame)
+            raise typer.Exit(answer.exit_code)
+
+        _replace_frame(command, function)
+        app.command(name)(command)
+        return command
+
+    return register
+
+
+def _replace_frame(command: Callable[..., None], function: Callable[..., Answer]) -> None:
+    """Give the command the function's signature, with the common options in place of ``frame``."""
+    own = get_type_hints(function, include_extras=True)
+    parameters = [
+        parameter.replace(annotation=own[parameter.name], kind=parameter.KEYWORD_ONLY)
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.name != "frame"
+    ]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+        for name, kind, default in _COMMON_OPTIONS
+    ]
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    del command.__wrapped__  # type: ignore[attr-defined]
+
+
+_COMMON_OPTIONS: tuple[tuple[str, Any, object], ...] = (
+    (
+        "json",
+        Annotated[bool, typer.Option("--json", help="Print one JSON object.")],
+        False,
+    ),
+    (
+        "seed",
+        Annotated[
+            int | None,
+            typer.Option(min=0, help="Seed of everything random."),
+        ],
+        None,
+    ),
+    (
+        "device",
+        Annotated[str, typer.Option(help="Where tensors live: cpu, cuda, cuda:1, mps.")],
+        "cpu",
+    ),
+    (
+        "quiet",
+        Annotated[bool, typer.Option("--quiet", help="Show neither progress nor messages.")],
+        False,
+    ),
+)
+
+
+def _print(answer: Answer, frame: Frame) -> None:
+    from isotropy._run import json_text
+
+    sys.stdout.write((json_text(answer.data) if frame.json else str(answer)) + "\n")
+    sys.stdout.flush()
+
+
+@contextmanager
+def _exit_codes() -> Iterator[None]:
+    """Turn bad input and interruptions into a sentence and an exit code."""
+    try:
+        yield
+    except BrokenPipeError:
+        # Whoever read our output has gone; Python must not try to flush the rest at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(1) from None
+    except OSError as error:
+        path = f"{error.filename}: " if error.filename is not None else ""
+        _fail(f"{path}{error.strerror or error}")
+    except ValueError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        _fail("interrupted", INTERRUPTED)
+
+
+def _fail(message: str, exit_code: int = BAD_INPUT) -> NoReturn:
+    _complain(message)
+    raise typer.Exit(exit_code)
+
+
+def _complain(message: str) -> None:
+    sys.stderr.write(f"error: {' '.join(message.split())}\n")
+
+
+@contextmanager
+def _logs(quiet: bool) -> Iterator[None]:
+    """Send the library's log messages to standard error while a verb runs."""
+    logger = logging.getLogger("isotropy")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.ERROR if quiet else logging.INFO)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+
+
+def _check_device(device: str) -> None:
+    import torch
+
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError):
+        raise ValueError(f"expected a device that PyTorch can use here, got {device!r}") from None
+
+
+def run(arguments: Sequence[str] | None = None, app: typer.Typer = app) -> int:
+    """Run the command line and say how it went.
+
+    Args:
+        arguments: what follows the program's name; ``None`` takes those of this process.
+        app: the command to run.
+
+    Returns:
+        The exit code.
+
+    Example:
+        >>> run(["--version"])
+        isotropy ...
+        0
+    """
+    try:
+        code = app(arguments, prog_name="isotropy", standalone_mode=False)
+    except _UsageError as error:
+        _complain(error.format_message())
+        return BAD_INPUT
+    return int(code or 0)
+
+
+def main() -> NoReturn:
+    """Run the command line and leave the process with its exit code.
+
+    Raises:
+        SystemExit: always.
+
+    Example:
+        >>> from unittest.mock import patch
+        >>> with patch("sys.argv", ["isotropy", "--version"]):
+        ...     main()
+        Traceback (most recent call last):
+        ...
+        SystemExit: 0
+    """
+    sys.exit(run())
+
+
+@app.callback(invoke_without_command=True)
+def _isotropy(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    if version:
+        from isotropy import __version__
+
+        typer.echo(f"isotropy {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+    if version or context.invoked_subcommand is None:
+        raise typer.Exit
+
+
+class Method(StrEnum):
+    """How to solve for a basis."""
+
+    auto = "auto"
+    orbits = "orbits"
+    dense = "dense"
+
+
+@verb("basis")
+def basis(
+    frame: Frame,
+    group: Annotated[
+        str, typer.Argument(metavar="GROUP", help='A group: "S(5)", "Z(8)*Z(8)", "SO(3)".')
+    ],
+    rep: Annotated[
+        str, typer.Argument(metavar="REP", help='How it acts: "V>>V", "T(4)", "2*V+Scalar".')
+    ],
+    method: Annotated[Method, typer.Option(help="How to solve.")] = Method.auto,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="OUT.PNG", help="Draw the basis into this file.")
+    ] = None,
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Solve anew, and keep nothing on disk.")
+    ] = False,
+) -> Answer:
+    """Solve for the vectors, or linear maps, that commute with a group."""
+    if plot is not None:
+        _check_picture(plot)
+
+    from isotropy.bases import equivariant_basis
+    from isotropy.groups import parse_group
+    from isotropy.reps import parse_rep
+
+    symmetry = parse_group(group)
+    acting = parse_rep(rep)(symmetry)
+    start = time.perf_counter()
+    solved = equivariant_basis(acting, method=method.value, cache=not no_cache)
+    seconds = time.perf_counter() - start
+    data: dict[str, Any] = {
+        "group": str(symmetry),
+        "rep": rep.strip(),  # as it was asked: V>>V and T(1,1) are one representation
+        "dim": solved.size,
+        "rank": solved.rank,
+        "method": solved.method,
+        "seconds": seconds,
+        "residual": solved.residual(),
+    }
+    if plot is not None:
+        from isotropy.report import plot_basis
+
+        plot_basis(solved, plot)
+        data["plot"] = str(plot)
+    rounded = {"seconds": f"{seconds:.3g}", "residual": f"{data['residual']:.1e}"}
+    return Answer(data, str(Answer({**data, **rounded})))
+
+
+def _check_picture(path: Path) -> None:
+    """Refuse a picture that could not be written before anything is computed for it."""
+    if path.suffix.lower() != ".png":
+        raise ValueError(f"expected a file name ending in .png for --plot, got {str(path)!r}")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"expected an existing folder for --plot, got {str(path.parent)!r}")
+    if path.is_dir():
+        raise ValueError(f"expected a file for --plot, got the folder {str(path)!r}")

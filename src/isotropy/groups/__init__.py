@@ -1,0 +1,122 @@
+"""What a symmetry group is: generators and Lie algebra, products, the catalogue of names."""
+
+from isotropy.groups._catalogue import FAMILIES, Family, code_length, decode, encode
+from isotropy.groups._compound import BlockDiagonal, Chain, Kron, KronSum
+from isotropy.groups._finite import double_cover
+from isotropy.groups._given import as_linear_map
+from isotropy.groups._grids import GridFlips, GridShifts, GridTurns, p4, p4m
+from isotropy.groups._group import Group
+from isotropy.groups._identify import Identity, identify
+from isotropy.groups._lie_groups import (
+    GL,
+    O11,
+    O13,
+    SE,
+    SL,
+    SO,
+    SO13,
+    SU,
+    DkeR3,
+    E,
+    O,
+    O2eR3,
+    Parity,
+    Scaling,
+    SO2eR3,
+    SO11p,
+    SO13p,
+    Sp,
+    TimeReversal,
+    U,
+)
+from isotropy.groups._maps import Dense, LinearMap, Monomial, Zero
+from isotropy.groups._operators import Operator
+from isotropy.groups._orbits import components
+from isotropy.groups._parse import parse_group, read_group
+from isotropy.groups._permutation_groups import A, C2d, D, D2d, Inversion, S, Trivial, Z
+from isotropy.groups._products import (
+    Conjugate,
+    DirectProduct,
+    Embedding,
+    Semidirect,
+    SideBySide,
+    Wreath,
+    embed,
+    in_span,
+    semidirect,
+    wreath,
+)
+from isotropy.groups._rubik import RubiksCube
+from isotropy.groups._subgroups import require_subgroup
+from isotropy.groups._text import Reader
+
+__all__ = [
+    "FAMILIES",
+    "GL",
+    "O11",
+    "O13",
+    "SE",
+    "SL",
+    "SO",
+    "SO13",
+    "SU",
+    "A",
+    "BlockDiagonal",
+    "C2d",
+    "Chain",
+    "Conjugate",
+    "D",
+    "D2d",
+    "Dense",
+    "DirectProduct",
+    "DkeR3",
+    "E",
+    "Embedding",
+    "Family",
+    "GridFlips",
+    "GridShifts",
+    "GridTurns",
+    "Group",
+    "Identity",
+    "Inversion",
+    "Kron",
+    "KronSum",
+    "LinearMap",
+    "Monomial",
+    "O",
+    "O2eR3",
+    "Operator",
+    "Parity",
+    "Reader",
+    "RubiksCube",
+    "S",
+    "SO2eR3",
+    "SO11p",
+    "SO13p",
+    "Scaling",
+    "Semidirect",
+    "SideBySide",
+    "Sp",
+    "TimeReversal",
+    "Trivial",
+    "U",
+    "Wreath",
+    "Z",
+    "Zero",
+    "as_linear_map",
+    "code_length",
+    "components",
+    "decode",
+    "double_cover",
+    "embed",
+    "encode",
+    "identify",
+    "in_span",
+    "p4",
+    "p4m",
+    "parse_group",
+    "read_group",
+    "require_subgroup",
+    "semidirect",
+    "wreath",
+]

@@ -1,0 +1,211 @@
+"""Finite groups: order, membership, uniform draws, and the list of all elements.
+
+Permutations go through a stabiliser chain (Schreier–Sims), signed ones as permutations of the
+double cover: point i stands for +e_i and point n+i for -e_i.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isotropy._run import require_memory
+from isotropy.groups._given import as_linear_map
+from isotropy.groups._maps import Dense, LinearMap, Monomial
+from isotropy.groups._stabilizer_chain import StabilizerChain
+
+if TYPE_CHECKING:
+    from isotropy.groups._group import Group
+
+LARGEST_LIST = 200_000
+
+
+def order_of_discrete(group: Group) -> int | float:
+    """The order of a group without Lie algebra; infinite where a generator's is."""
+    if not group.discrete:
+        return 1
+    if group.is_monomial:
+        return group.stabilizer_chain.order
+    if not all(map(_has_finite_order, group.discrete)):
+        return math.inf
+    return len(group.element_table)
+
+
+def discrete_contains(group: Group, g: LinearMap) -> bool | None:
+    """Whether a group without Lie algebra contains ``g``; None if it cannot be listed."""
+    if group.is_monomial:
+        monomial = as_linear_map(g.dense()).monomial()
+        if monomial is None or not group.discrete:
+            return monomial is not None and monomial.is_identity
+        return group.stabilizer_chain.contains(double_cover(monomial).numpy())
+    try:
+        table = group.element_table
+    except ValueError:
+        return None
+    return table.find(g) is not None
+
+
+def sample_monomial(group: Group, n: int, rng: torch.Generator) -> Monomial:
+    """Uniform draws from a group of signed permutations.
+
+    Every element is one product of transversal elements along the stabiliser chain, so a
+    uniform choice at each level is a uniform element.
+    """
+    size = 2 * group.d
+    drawn = torch.arange(size).repeat(n, 1)
+    for transversal in group.stabilizer_chain.transversals():
+        choice = torch.randint(len(transversal), (n,), generator=rng)
+        drawn = drawn.gather(1, torch.from_numpy(transversal)[choice])
+    return _from_double_cover(drawn)
+
+
+def enumerate_elements(group: Group) -> LinearMap:
+    """All elements of a finite group, by breadth-first products with the generators."""
+    if group.algebra:
+        raise ValueError(f"expected a finite group to list its elements, got {group}")
+    monomial = group.is_monomial
+    if not monomial and not all(map(_has_finite_order, group.discrete)):
+        raise ValueError(
+            f"expected a finite group to list its elements, got {group.name:.80} with a "
+            "generator of infinite order"
+        )
+    dtype = torch.complex128 if group.is_complex else torch.float64
+    generators = [h.monomial() if monomial else Dense(h.dense().to(dtype)) for h in group.discrete]
+    identity = Monomial.identity(group.d)
+    frontier: LinearMap = identity if monomial else Dense(identity.dense().to(dtype))
+    frontier = _stack([frontier])
+    seen = {_rows(frontier)[0].tobytes()}
+    found = [frontier]
+    while True:
+        fresh: list[LinearMap] = []
+        for h in generators:
+            assert h is not None
+            products = h @ frontier
+            new = [i for i, row in enumerate(_rows(products)) if _is_new(seen, row.tobytes())]
+            if new:
+                fresh.append(products.select(torch.tensor(new)))
+        if not fresh:
+            return _stack(found)
+        if len(seen) > LARGEST_LIST:
+            raise ValueError(
+                f"expected a finite group of at most {LARGEST_LIST} elements to list, "
+                f"got more from {group.name}"
+            )
+        frontier = _stack(fresh)
+        found.append(frontier)
+
+
+class Elements:
+    """The elements of a finite group in a fixed order, with a look-up.
+
+    Args:
+        maps: All elements as one batch.
+    """
+
+    def __init__(self, maps: LinearMap) -> None:
+        self.maps = maps
+        self._place = {row.tobytes(): i for i, row in enumerate(_rows(maps))}
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def find(self, g: LinearMap) -> int | None:
+        """The place of one element, or None if it is not there."""
+        return self._place.get(_rows(_stack([self._same_kind(g)]))[0].tobytes())
+
+    def left_multiplication(self, g: LinearMap) -> Monomial:
+        """The permutation of the elements e ↦ g e: the regular representation of ``g``."""
+        if g.batch:
+            singles = [self.left_multiplication(g.select(i)).index for i in range(len(g))]
+            return Monomial(torch.stack(singles))
+        products = self._same_kind(g) @ self.maps
+        places = [self._place.get(row.tobytes()) for row in _rows(products)]
+        if any(place is None for place in places):
+            raise ValueError("expected an element of the group, got a map outside it")
+        return Monomial(torch.tensor(places))
+
+    def _same_kind(self, g: LinearMap) -> LinearMap:
+        if isinstance(self.maps, Monomial):
+            monomial = as_linear_map(g.dense()).monomial() if g.monomial() is None else g.monomial()
+            if monomial is None:
+                raise ValueError("expected an element of the group, got a map outside it")
+            return monomial
+        return Dense(g.dense().to(self.maps.dense().dtype))
+
+
+def double_cover(m: Monomial) -> Tensor:
+    """A signed permutation of n points as a plain one of 2n points."""
+    negative = torch.zeros_like(m.index) if m.sign is None else (m.sign < 0).to(torch.int64)
+    plus = m.index + m.size * negative
+    minus = m.index + m.size * (1 - negative)
+    return torch.cat([plus, minus], -1)
+
+
+def _from_double_cover(index: Tensor) -> Monomial:
+    size = index.shape[-1] // 2
+    plus = index[..., :size]
+    return Monomial(plus % size, torch.where(plus < size, 1, -1))
+
+
+def chain_of(group: Group) -> StabilizerChain:
+    """The proven stabiliser chain of a group of signed permutations, on its double cover."""
+    monomials = [h.monomial() for h in group.discrete]
+    rows = [double_cover(m).numpy() for m in monomials if m is not None]
+    chain = StabilizerChain(np.array(rows, dtype=np.intp).reshape(-1, 2 * group.d))
+    chain.complete()
+    return chain
+
+
+def _has_finite_order(h: LinearMap) -> bool:
+    """Whether some power h^k, k up to the longest list, is the identity.
+
+    That is so when h is diagonalisable and its eigenvalues are roots of unity.
+    """
+    if h.monomial() is not None:
+        return True
+    eigenvalues, vectors = torch.linalg.eig(h.dense())
+    if (
+        bool(((eigenvalues.abs() - 1).abs() > 1e-8).any())
+        or float(torch.linalg.cond(vectors)) > 1e8
+    ):
+        return False
+    turns = eigenvalues.angle() / (2 * math.pi) * torch.arange(1, LARGEST_LIST + 1).unsqueeze(-1)
+    return bool(((turns - turns.round()).abs() < 1e-6).all(-1).any())
+
+
+def _rows(maps: LinearMap) -> np.ndarray[Any, Any]:
+    """One row of bytes for each element of a batch; equal rows for equal elements."""
+    if isinstance(maps, Monomial):
+        return double_cover(maps).numpy()
+    matrices = maps.dense()
+    if matrices.is_complex():
+        matrices = torch.view_as_real(matrices)
+    # rounding error must not make two elements of one; adding zero removes -0.0
+    return ((matrices.reshape(len(maps), -1) * 1e6).round() + 0.0).numpy()
+
+
+def _is_new(seen: set[bytes], row: bytes) -> bool:
+    if row in seen:
+        return False
+    seen.add(row)
+    return True
+
+
+def _stack(maps: list[LinearMap]) -> LinearMap:
+    """One batch from maps or batches of one kind."""
+    if all(isinstance(m, Monomial) for m in maps):
+        index = torch.cat([m.index.reshape(-1, m.size) for m in maps if isinstance(m, Monomial)])
+        signs = [
+            torch.ones_like(m.index) if m.sign is None else m.sign
+            for m in maps
+            if isinstance(m, Monomial)
+        ]
+        return Monomial(index, torch.cat([s.reshape(-1, s.shape[-1]) for s in signs]))
+    size = maps[0].size
+    total = sum(m.batch.numel() for m in maps)
+    require_memory(16 * total * size**2, f"a list of {total} matrices", "list a smaller group")
+    return Dense(torch.cat([m.dense().reshape(-1, size, size) for m in maps]))

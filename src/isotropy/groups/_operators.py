@@ -1,0 +1,109 @@
+"""Matrix-free linear maps, given by functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from isotropy.groups._maps import LinearMap, digest
+
+
+class Operator(LinearMap):
+    """A matrix-free linear map given by functions of tensors of shape (*, n).
+
+    Args:
+        size: The dimension n.
+        apply: x ↦ M x along the last axis, written in torch.
+        transpose: x ↦ Mᵀ x; derived from ``apply`` by automatic differentiation when absent.
+        inverse: x ↦ M⁻¹ x; may be absent for orthogonal maps, whose inverse is the transpose.
+
+    Example:
+        >>> roll = Operator(4, lambda x: x.roll(1, -1))
+        >>> roll.inverse().apply(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor([2., 3., 4., 1.])
+    """
+
+    def __init__(
+        self,
+        size: int,
+        apply: Callable[[Tensor], Tensor],
+        transpose: Callable[[Tensor], Tensor] | None = None,
+        inverse: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        self.size = size
+        self.batch = torch.Size()
+        self._apply = apply
+        self._transpose = transpose or _linear_transpose(apply)
+        self._inverse = inverse
+
+    def apply(self, x: Tensor) -> Tensor:
+        y = self._apply(x)
+        if y.shape != x.shape:
+            raise ValueError(
+                f"expected an operator that keeps the shape {tuple(x.shape)}, got {tuple(y.shape)}"
+            )
+        return y
+
+    def transpose(self) -> Operator:
+        inverse = None if self._inverse is None else _linear_transpose(self._inverse)
+        return Operator(self.size, self._transpose, self._apply, inverse)
+
+    @cached_property
+    def is_orthogonal(self) -> bool:
+        """Whether MᵀM = 1, as random vectors see it."""
+        probe = torch.randn(
+            3, self.size, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+        )
+        return bool((self._transpose(self.apply(probe)) - probe).abs().max() < 1e-9)
+
+    def inverse(self) -> Operator:
+        if self._inverse is not None:
+            return Operator(self.size, self._inverse, None, self._apply)
+        if self.is_orthogonal:
+            return Operator(self.size, self._transpose, self._apply, self._apply)
+        raise ValueError(
+            "expected an inverse for an operator that is not orthogonal, got none; "
+            "give Operator(..., inverse=...)"
+        )
+
+    def scaled(self, factor: float) -> Operator:
+        return Operator(
+            self.size, lambda x: factor * self._apply(x), lambda x: factor * self._transpose(x)
+        )
+
+    def det(self) -> Tensor:
+        determinant: Tensor = torch.linalg.det(self.dense())
+        return determinant
+
+    def trace(self) -> Tensor:
+        return self.dense().diagonal().sum()
+
+    def unsqueeze(self, dims: int) -> Operator:
+        return self
+
+    def select(self, index: int | Tensor) -> LinearMap:
+        raise TypeError("an operator is a single map and cannot be indexed")
+
+    @property
+    def is_complex(self) -> bool:
+        return False
+
+    @property
+    def by_value(self) -> bool:
+        return False
+
+    def value(self) -> bytes:
+        return digest(b"operator", str(id(self._apply)).encode())
+
+
+def _linear_transpose(apply: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The transpose of a linear function, by reverse-mode differentiation at zero."""
+
+    def transposed(x: Tensor) -> Tensor:
+        transposed_value: Tensor = torch.func.vjp(apply, torch.zeros_like(x))[1](x)[0]
+        return transposed_value
+
+    return transposed

@@ -1,0 +1,99 @@
+"""What the documentation shows is what happens: its code runs, its commands print what it says."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from isotropy.cli import run
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*ROOT.glob("README.md"), *sorted(ROOT.glob("docs/**/*.md"))]
+
+
+class Block(NamedTuple):
+    language: str
+    line: int  # of the first line of code, counted from 1
+    text: str
+
+
+class Shown(NamedTuple):
+    command: str
+    output: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    text = page.read_text(encoding="utf-8")
+    for fence in re.finditer(r"^```(\w+)[^\n]*\n(.*?)^```\s*?$", text, re.MULTILINE | re.DOTALL):
+        line = text.count("\n", 0, fence.start(2)) + 1
+        yield Block(fence[1], line, fence[2])
+
+
+def shown(block: Block) -> Iterator[Shown]:
+    """The isotropy commands of a console block, each with the output printed below it."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        command, _, output = part.partition("\n")
+        if command.startswith("isotropy "):
+            yield Shown(command, output.strip())
+
+
+def pages_with(language: str) -> list[object]:
+    return [
+        pytest.param(page, id=str(page.relative_to(ROOT)))
+        for page in PAGES
+        if any(block.language == language for block in blocks(page))
+    ]
+
+
+def matches(output: str, expected: str) -> bool:
+    pattern = re.escape(expected).replace(re.escape("..."), ".*?")
+    return re.fullmatch(pattern, output, re.DOTALL) is not None
+
+
+@pytest.mark.parametrize("page", pages_with("python"))
+def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page):
+        if block.language == "python":
+            # Blank lines in front make a traceback point at the line of the page.
+            padded = "\n" * (block.line - 1) + block.text
+            exec(compile(padded, str(page), "exec"), namespace)
+
+
+@pytest.mark.parametrize("page", pages_with("console"))
+def test_console_blocks_print_what_they_show(
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(page):
+        if block.language != "console":
+            continue
+        for command, expected in shown(block):
+            code = run(shlex.split(command)[1:])
+            out, err = capsys.readouterr()
+            assert code == 0, f"{command}\n{err}"
+            if expected:
+                assert matches(out.strip(), expected), f"{command}\n{out}"
+
+
+def test_the_checker_itself(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "text\n```console\n$ make test\nmany lines\n$ isotropy --version\nisotropy ...\n```\n"
+        "```python title=x\na = 1\n```\n"
+    )
+    console, python = blocks(page)
+    assert list(shown(console)) == [Shown("isotropy --version", "isotropy ...")]
+    assert python == Block("python", 9, "a = 1\n")
+    assert matches("isotropy 0.1", "isotropy ...")
+    assert matches("a\nb\nc", "a\n...\nc")
+    assert not matches("isotropy 0.1", "emlp ...")
+    assert not matches("rank 4\nmore", "rank 4")
+    assert not matches("rank 4", "rank .")
