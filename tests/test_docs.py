@@ -53,8 +53,23 @@ def matches(output: str, expected: str) -> bool:
     return re.fullmatch(pattern, output, re.DOTALL) is not None
 
 
+def comments_on_prints(block: Block) -> list[str]:
+    """What the comment behind each print says that it prints."""
+    return re.findall(r"^print\(.*\)\s+# (.*)$", block.text, re.MULTILINE)
+
+
+def says(comment: str, line: str) -> bool:
+    """Whether a comment gives a printed line, perhaps with an explanation behind a colon."""
+    return comment == line or comment.startswith(f"{line}: ")
+
+
 @pytest.mark.parametrize("page", pages_with("python"))
-def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_blocks_print_what_their_comments_say(
+    page: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks(page):
@@ -62,6 +77,9 @@ def test_python_blocks_run(page: Path, tmp_path: Path, monkeypatch: pytest.Monke
             # Blank lines in front make a traceback point at the line of the page.
             padded = "\n" * (block.line - 1) + block.text
             exec(compile(padded, str(page), "exec"), namespace)
+            lines = iter(capsys.readouterr().out.splitlines())
+            for comment in comments_on_prints(block):
+                assert any(says(comment, line) for line in lines), f"not printed: {comment}"
 
 
 @pytest.mark.parametrize("page", pages_with("console"))
@@ -97,3 +115,7 @@ def test_the_checker_itself(tmp_path: Path) -> None:
     assert not matches("isotropy 0.1", "emlp ...")
     assert not matches("rank 4\nmore", "rank 4")
     assert not matches("rank 4", "rank .")
+    assert comments_on_prints(Block("python", 1, "print(1)  # 1\nx = 2  # two\n")) == ["1"]
+    assert says("3: as expected", "3")
+    assert not says("3: as expected", "4")
+    assert not says("30", "3")

@@ -50,7 +50,17 @@ class PermutationAction:
 
     @cached_property
     def chain(self) -> StabilizerChain:
+        """Its randomised stabiliser chain, for a lower bound of the order."""
         return StabilizerChain(self.generators)
+
+    @cached_property
+    def exact_order(self) -> int:
+        """The order, by sympy's deterministic Schreier-Sims."""
+        from sympy.combinatorics import Permutation, PermutationGroup
+
+        if not len(self.generators):
+            return 1
+        return int(PermutationGroup([Permutation(g.tolist()) for g in self.generators]).order())
 
     @cached_property
     def orbits(self) -> list[IntArray]:

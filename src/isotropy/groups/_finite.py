@@ -1,7 +1,7 @@
 """Finite groups: order, membership, uniform draws, and the list of all elements.
 
-Permutations go through a stabiliser chain (Schreier–Sims), signed ones as permutations of the
-double cover: point i stands for +e_i and point n+i for -e_i.
+Permutations go through sympy's Schreier–Sims, signed ones as permutations of the double cover:
+point i stands for +e_i and point n+i for -e_i.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from torch import Tensor
 from isotropy._run import require_memory
 from isotropy.groups._given import as_linear_map
 from isotropy.groups._maps import Dense, LinearMap, Monomial
-from isotropy.groups._stabilizer_chain import StabilizerChain
 
 if TYPE_CHECKING:
     from isotropy.groups._group import Group
@@ -29,7 +28,7 @@ def order_of_discrete(group: Group) -> int | float:
     if not group.discrete:
         return 1
     if group.is_monomial:
-        return group.stabilizer_chain.order
+        return int(group.schreier_sims.order())
     if not all(map(_has_finite_order, group.discrete)):
         return math.inf
     return len(group.element_table)
@@ -38,10 +37,12 @@ def order_of_discrete(group: Group) -> int | float:
 def discrete_contains(group: Group, g: LinearMap) -> bool | None:
     """Whether a group without Lie algebra contains ``g``; None if it cannot be listed."""
     if group.is_monomial:
-        monomial = as_linear_map(g.dense()).monomial()
+        monomial = _as_monomial(g)
         if monomial is None or not group.discrete:
             return monomial is not None and monomial.is_identity
-        return group.stabilizer_chain.contains(double_cover(monomial).numpy())
+        if monomial.sign is not None and group.is_permutation:
+            return False
+        return bool(group.schreier_sims.contains(_as_sympy(monomial, group)))
     try:
         table = group.element_table
     except ValueError:
@@ -55,12 +56,12 @@ def sample_monomial(group: Group, n: int, rng: torch.Generator) -> Monomial:
     Every element is one product of transversal elements along the stabiliser chain, so a
     uniform choice at each level is a uniform element.
     """
-    size = 2 * group.d
-    drawn = torch.arange(size).repeat(n, 1)
-    for transversal in group.stabilizer_chain.transversals():
+    drawn = torch.arange(group.d if group.is_permutation else 2 * group.d).repeat(n, 1)
+    for level in group.schreier_sims.basic_transversals:
+        transversal = torch.tensor([element.array_form for element in level.values()])
         choice = torch.randint(len(transversal), (n,), generator=rng)
-        drawn = drawn.gather(1, torch.from_numpy(transversal)[choice])
-    return _from_double_cover(drawn)
+        drawn = drawn.gather(1, transversal[choice])
+    return Monomial(drawn) if group.is_permutation else _from_double_cover(drawn)
 
 
 def enumerate_elements(group: Group) -> LinearMap:
@@ -130,7 +131,7 @@ class Elements:
 
     def _same_kind(self, g: LinearMap) -> LinearMap:
         if isinstance(self.maps, Monomial):
-            monomial = as_linear_map(g.dense()).monomial() if g.monomial() is None else g.monomial()
+            monomial = _as_monomial(g)
             if monomial is None:
                 raise ValueError("expected an element of the group, got a map outside it")
             return monomial
@@ -151,13 +152,24 @@ def _from_double_cover(index: Tensor) -> Monomial:
     return Monomial(plus % size, torch.where(plus < size, 1, -1))
 
 
-def chain_of(group: Group) -> StabilizerChain:
-    """The proven stabiliser chain of a group of signed permutations, on its double cover."""
+def sympy_group(group: Group) -> Any:
+    """Sympy's permutation group of a group of permutations, on the double cover if signed."""
+    from sympy.combinatorics import PermutationGroup
+
     monomials = [h.monomial() for h in group.discrete]
-    rows = [double_cover(m).numpy() for m in monomials if m is not None]
-    chain = StabilizerChain(np.array(rows, dtype=np.intp).reshape(-1, 2 * group.d))
-    chain.complete()
-    return chain
+    return PermutationGroup([_as_sympy(m, group) for m in monomials if m is not None])
+
+
+def _as_monomial(g: LinearMap) -> Monomial | None:
+    """A map as a signed permutation, if it is one."""
+    monomial = g.monomial()
+    return as_linear_map(g.dense()).monomial() if monomial is None else monomial
+
+
+def _as_sympy(m: Monomial, group: Group) -> Any:
+    from sympy.combinatorics import Permutation
+
+    return Permutation((m.index if group.is_permutation else double_cover(m)).tolist())
 
 
 def _has_finite_order(h: LinearMap) -> bool:

@@ -16,7 +16,6 @@ from isotropy.groups._maps import Dense, LinearMap, Monomial, digest
 
 if TYPE_CHECKING:
     from isotropy.groups._finite import Elements
-    from isotropy.groups._stabilizer_chain import StabilizerChain
 
 
 class Group:
@@ -206,11 +205,11 @@ class Group:
         return Elements(self._ordered_elements())
 
     @cached_property
-    def stabilizer_chain(self) -> StabilizerChain:
-        """The Schreier–Sims chain of a group of (signed) permutations, on its double cover."""
-        from isotropy.groups._finite import chain_of
+    def schreier_sims(self) -> Any:
+        """Sympy's permutation group with its stabiliser chain, kept because it is costly."""
+        from isotropy.groups._finite import sympy_group
 
-        return chain_of(self)
+        return sympy_group(self)
 
     def _ordered_elements(self) -> LinearMap:
         from isotropy.groups._finite import enumerate_elements

@@ -79,7 +79,7 @@ def identify_permutations(generators: Sequence[Sequence[int]], n: int) -> Permut
     if group is not None and _is_exactly(action, group, points):
         name = _prose(group, terms, fixed)
         return PermutationIdentity(str(group), tuple(points.tolist()), group.order, orbits, name)
-    order = action.chain.complete()
+    order = action.exact_order
     name = f"permutation group of order {order} on {_count(n, 'point')} with "
     name += _count(len(orbits), "orbit") + _known_parts(action, terms, fixed, order)
     return PermutationIdentity(None, tuple(range(n)), order, orbits, name)
@@ -360,7 +360,7 @@ def _known_parts(action: PermutationAction, terms: list[_Term], fixed: IntArray,
         members = [terms[i] for i in np.flatnonzero(labels == label)]
         orbits = [copy for member in members for copy in member.copies]
         part = action.restricted(np.concatenate(orbits))
-        size, group = part.chain.complete(), members[0].group
+        size, group = part.exact_order, members[0].group
         product *= size
         if len(members) == 1 and group and _is_exactly(part, group, np.arange(part.degree)):
             parts.append(_describe(members[0]))
