@@ -315,6 +315,9 @@ class Method(StrEnum):
 
     auto = "auto"
     orbits = "orbits"
+    zero_weight = "zero-weight"
+    invariant_theory = "invariant-theory"
+    krylov = "krylov"
     dense = "dense"
 
 

@@ -327,8 +327,13 @@ def test_bad_input() -> None:
 
 
 def test_what_does_not_fit_in_memory_says_how_much_it_wants() -> None:
+    with pytest.raises(ValueError, match=r"needs \d+\.\d GB .* method='krylov'"):
+        equivariant_basis(T(8)(SO(7)), method="dense")
+    with pytest.raises(ValueError, match=r"zero weights needs \d+\.\d GB .* method='krylov'"):
+        equivariant_basis(T(14)(SO(9)))
+    shear = Group(algebra=[[[0.0, 1.0], [0.0, 0.0]]])
     with pytest.raises(ValueError, match=r"needs \d+\.\d GB .* rep\.rho\(g\)\.apply\(v\)"):
-        equivariant_basis(T(8)(SO(7)))
+        equivariant_basis(T(32)(shear))
     with pytest.raises(ValueError, match=r"orbit labels .* needs \d+\.\d GB"):
         equivariant_basis(T(12)(S(9)))
     with pytest.raises(ValueError, match=r"dense basis .* needs .* \.combine\(beta\)"):

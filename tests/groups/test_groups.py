@@ -61,7 +61,7 @@ NAMED = [
     *("SU(3)", "Sp(1)", "Sp(2)", "SO13p", "SO13", "O13", "SO11p", "O11", "SE(2)", "SE(3)"),
     *("E(2)", "RubiksCube", "SO2eR3", "O2eR3", "DkeR3(6)", "GridShifts(1)", "GridShifts(4)"),
     *("GridTurns(3)", "GridFlips(4)", "p4(3)", "p4m(3)", "Scaling(3)", "Inversion(3)"),
-    *("Parity", "TimeReversal"),
+    *("Parity", "TimeReversal", "SOpq(2,1)", "SOpq(1,3)", "SOpq(2,2)"),
 ]
 COMPOUND = [
     *("Z(3)*Z(4)", "S(3)+Z(2)", "Z(2)*(Z(2)+Z(3))", "wreath(Z(3),Z(3))", "wreath(O(2),S(3))"),
@@ -123,6 +123,8 @@ DIMENSIONS = {
     "SO13p": 6,
     "O13": 6,
     "O11": 1,
+    "SOpq(2,1)": 3,
+    "SOpq(2,2)": 6,
     "SE(3)": 6,
     "E(2)": 3,
     "O2eR3": 1,
@@ -187,7 +189,6 @@ def test_the_rubiks_cube() -> None:
         (SO(3), math.inf),
         (Group([[[2.0, 0.0], [0.0, 1.0]]]), math.inf),
         (Group([[[1.0, 1.0], [0.0, 1.0]]]), math.inf),
-        (Group([[[math.cos(1.0), -math.sin(1.0)], [math.sin(1.0), math.cos(1.0)]]]), math.inf),
         (Z(2) * SO(2), math.inf),
         (Group([[[0.0, -1.0], [1.0, 0.0]]]), 4),
         (Group([torch.tensor([[0, 1j], [1j, 0]])]), 4),
@@ -213,6 +214,14 @@ def test_elements_are_all_there_once_and_closed(group: Group) -> None:
     assert len(distinct) == len(matrices)
     places = [group.element_table.find(Dense(matrix)) for matrix in matrices]
     assert places == list(range(len(matrices)))
+
+
+def test_an_order_that_cannot_be_told_is_not_made_up() -> None:
+    turn = Group([[[math.cos(1.0), -math.sin(1.0)], [math.sin(1.0), math.cos(1.0)]]])
+    with pytest.raises(ValueError, match="generator of infinite or larger order"):
+        turn.order()
+    assert turn.contains([[1.0, 0.0], [0.0, 1.0]]) is None
+    assert tuple(turn.sample(3, generator=0).batch) == (3,)
 
 
 def test_infinite_groups_are_not_listed() -> None:
@@ -412,6 +421,16 @@ def test_own_groups_from_operators() -> None:
         parse_group(str(group))
 
 
+def test_a_name_of_the_catalogue_is_a_claim() -> None:
+    symmetric = [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    with pytest.raises(ValueError, match=r"generators of SO\(3\), got Lie algebra element 0 outs"):
+        Group(algebra=[symmetric], name="SO(3)")
+    with pytest.raises(ValueError, match=r"generators of A\(4\), got discrete generator 0 outside"):
+        Group([[1, 0, 2, 3]], name="A(4)")
+    assert Group(algebra=SO(3).algebra, name="SO(3)").name == "SO(3)"
+    assert Group(algebra=[symmetric], name="boosts").name == "boosts"
+
+
 def test_groups_are_immutable() -> None:
     with pytest.raises(AttributeError, match="immutable"):
         Z(3).d = 4
@@ -506,7 +525,7 @@ def test_codes_decode(text: str) -> None:
 
 def test_codes_are_prefix_free() -> None:
     codes = sorted(encode(parse_group(text)) for text in CODED)
-    codes += [encode(f.kind(n)) for f in FAMILIES if f.integers for n in range(10, 40)]  # type: ignore[call-arg]
+    codes += [encode(f.kind(n)) for f in FAMILIES if f.integers == 1 for n in range(10, 40)]  # type: ignore[call-arg]
     codes = sorted(set(codes))
     assert not any(b.startswith(a) for a, b in itertools.pairwise(codes))
     assert sum(2.0 ** -len(code) for code in codes) <= 1.0

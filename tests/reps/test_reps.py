@@ -205,7 +205,9 @@ def test_mixed_texts_parse_back() -> None:
     assert parse_rep(str(rep)) == rep
     partly = V * V(S(4))
     assert parse_rep(str(partly)) == partly
-    assert partly(SO(3) * S(4)).group == (SO(3) * S(4)) * S(4)
+    both = partly(SO(3) * S(4))
+    assert both.group == SO(3) * S(4)
+    assert parse_rep(str(both)) == both
 
 
 def test_the_same_group_twice_is_one_group() -> None:

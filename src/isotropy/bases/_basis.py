@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import torch
 from torch import Tensor
@@ -12,6 +12,9 @@ from torch import Tensor
 from isotropy._run import require_memory
 from isotropy.bases._constraints import constraints
 from isotropy.reps import Rep
+
+if TYPE_CHECKING:
+    from isotropy.bases._orbits import OrbitBasis
 
 _PROBES = 2
 
@@ -52,13 +55,11 @@ class Basis(ABC):
 
     def combine(self, beta: Tensor) -> Tensor:
         """The symmetric vector with coordinates ``beta``: Q β, shape (*, rank) to (*, size)."""
-        self._require_width(beta, self.rank, "coordinates")
-        return self._combine(beta)
+        return self._combine(self._checked(beta, self.rank, "coordinates"))
 
     def coordinates(self, v: Tensor) -> Tensor:
         """The coordinates of the nearest symmetric vector: Q† v, shape (*, size) to (*, rank)."""
-        self._require_width(v, self.size, "a vector")
-        return self._coordinates(v)
+        return self._coordinates(self._checked(v, self.size, "a vector"))
 
     def project(self, v: Tensor) -> Tensor:
         """The nearest symmetric vector: Q Q† v."""
@@ -97,20 +98,25 @@ class Basis(ABC):
                 worst = max(worst, error / typical)
         return worst
 
+    def orbits(self) -> OrbitBasis | None:
+        """The same basis as one label array, where it is made of orbits; else None."""
+        return None
+
     def of(self, rep: Rep) -> Self:
         """The same basis for a representation with the same action, written differently."""
-        if rep == self.rep:
+        if rep is self.rep:
             return self
         renamed = copy.copy(self)
         renamed.rep = rep
         return renamed
 
-    def _require_width(self, x: Tensor, width: int, what: str) -> None:
+    def _checked(self, x: Tensor, width: int, what: str) -> Tensor:
         if x.ndim == 0 or x.shape[-1] != width:
             raise ValueError(
                 f"expected {what} of width {width} for the basis of {self.rep}, "
                 f"got shape {tuple(x.shape)}"
             )
+        return x if x.is_floating_point() or x.is_complex() else x.double()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.rep}, rank={self.rank}, method={self.method!r})"

@@ -119,8 +119,8 @@ class BlockBasis(Basis):
         signs = torch.ones_like(labels, dtype=torch.int8)
         start = 0
         for block in self.blocks:
-            part = block.basis.orbits() if isinstance(block.basis, BlockBasis) else block.basis
-            if not isinstance(part, OrbitBasis):
+            part = block.basis.orbits()
+            if part is None:
                 return None
             copy = torch.arange(block.copies).unsqueeze(-1) * part.rank
             numbered = torch.where(part.labels < 0, part.labels, start + copy + part.labels)

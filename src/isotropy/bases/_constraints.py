@@ -10,7 +10,7 @@ from torch import Tensor
 from isotropy.groups import LinearMap
 from isotropy.reps import Rep
 
-_ROUNDING = 1e-13
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ The plainest solver and the slow twin of every other: O(size³).
 
 from __future__ import annotations
 
+import scipy.linalg
 import torch
 from torch import Tensor
 
@@ -52,7 +53,7 @@ def solve_dense(rep: Rep, tolerance: float = TOLERANCE) -> DenseBasis:
     require_memory(
         dtype.itemsize * 6 * size**2,
         f"solving {rep} by a dense decomposition ({size} × {size})",
-        "use rep.rho(g).apply(v), which never forms the matrix",
+        "use method='krylov', which never forms the matrix",
     )
     triangle = torch.zeros(0, size, dtype=dtype)
     for constraint in constraints(rep):
@@ -63,6 +64,16 @@ def solve_dense(rep: Rep, tolerance: float = TOLERANCE) -> DenseBasis:
             triangle = torch.linalg.qr(torch.cat([triangle, matrix / norm]), mode="r").R
     if not len(triangle):
         return DenseBasis(rep, torch.eye(size, dtype=dtype))
-    _, singular, vh = torch.linalg.svd(triangle, full_matrices=True)
+    singular, vh = _right_vectors(triangle)
     rank = size - int((singular > tolerance * singular[0]).sum())
     return DenseBasis(rep, vh[size - rank :].mH.contiguous())
+
+
+def _right_vectors(triangle: Tensor) -> tuple[Tensor, Tensor]:
+    """Singular values and right vectors; by the slower driver where the faster one gives up."""
+    try:
+        _, singular, vh = torch.linalg.svd(triangle, full_matrices=True)
+    except RuntimeError:  # LinAlgError: it did not converge
+        _, s, v = scipy.linalg.svd(triangle.numpy(), lapack_driver="gesvd")
+        return torch.from_numpy(s), torch.from_numpy(v)
+    return singular, vh

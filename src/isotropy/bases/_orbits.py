@@ -45,6 +45,10 @@ class OrbitBasis(Basis):
         self.counts = torch.bincount(labels[labels >= 0])
         self.rank = len(self.counts)
 
+    def orbits(self) -> OrbitBasis:
+        """This basis."""
+        return self
+
     @property
     def _lengths(self) -> Tensor:
         """The length of each orbit's indicator vector."""
@@ -73,15 +77,7 @@ class OrbitBasis(Basis):
 def is_solvable_by_orbits(rep: Rep) -> bool:
     """Whether every generator acts by a signed permutation."""
     algebra, discrete = rep.generators()
-    return not algebra and all(is_monomial(h) for h in discrete)
-
-
-def is_monomial(h: LinearMap) -> bool:
-    """Whether a map is a signed permutation, without multiplying it out."""
-    parts = getattr(h, "parts", None)
-    if parts is None:
-        return isinstance(h, Monomial)
-    return type(h).__name__ != "KronSum" and all(is_monomial(part) for part in parts)
+    return not algebra and all(h.is_monomial for h in discrete)
 
 
 def solve_orbits(rep: Rep) -> OrbitBasis:

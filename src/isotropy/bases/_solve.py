@@ -10,14 +10,25 @@ from isotropy.bases._basis import Basis
 from isotropy.bases._blocks import axes_of, solve_blocks
 from isotropy.bases._cache import BasisCache
 from isotropy.bases._dense import solve_dense
+from isotropy.bases._invariant_theory import solve_invariant_theory
+from isotropy.bases._krylov import solve_krylov
 from isotropy.bases._orbits import is_solvable_by_orbits, solve_orbits
-from isotropy.reps import Product, Rep, Symmetry
-from isotropy.reps._leaves import Vector
+from isotropy.bases._product_rules import expanded, is_kronecker, solve_kronecker, without_place
+from isotropy.bases._wreath import is_solvable_by_wreath_rule, solve_wreath
+from isotropy.bases._zero_weight import is_solvable_by_zero_weight, solve_zero_weight
+from isotropy.reps import Product, Rep, Symmetry, Vector
 
-Method = Literal["auto", "orbits", "dense"]
+Method = Literal["auto", "orbits", "zero-weight", "invariant-theory", "krylov", "dense"]
 
-_SOLVERS: dict[str, Callable[[Rep], Basis]] = {"orbits": solve_orbits, "dense": solve_dense}
+_SOLVERS: dict[str, Callable[[Rep], Basis]] = {
+    "orbits": solve_orbits,
+    "zero-weight": solve_zero_weight,
+    "invariant-theory": solve_invariant_theory,
+    "krylov": solve_krylov,
+    "dense": solve_dense,
+}
 _CACHE = BasisCache()
+LARGEST_DENSE = 1000
 
 
 def equivariant_basis(
@@ -53,27 +64,49 @@ def equivariant_basis(
         raise ValueError(f"expected a method among {', '.join(get_args(Method))}, got {method!r}")
     if not rep.is_bound:
         raise ValueError(f"expected a representation with its group, got {rep}; write rep(G)")
-    store = _CACHE if cache is True else (cache or None)
-    return _solve(rep, method, store)
+    if cache is True:
+        cache = _CACHE
+    elif cache is False:
+        cache = BasisCache(disk=False)  # equal blocks are solved once all the same
+    return _solve(rep, method, cache)
 
 
-def _solve(rep: Rep, method: Method, cache: BasisCache | None) -> Basis:
+def _solve(rep: Rep, method: Method, cache: BasisCache) -> Basis:
+    def solve(part: Rep) -> Basis:
+        return _solve(part, method, cache)
+
     axes = axes_of(rep)
     if not all(axis.is_simple for axis in axes):
-        return solve_blocks(rep, axes, lambda part: _solve(part, method, cache))
-    plain = _without_duals(rep)
-    solver = _choose(plain) if method == "auto" else method
-    found = None if cache is None else cache.get(plain, solver)
+        return solve_blocks(rep, axes, solve)
+    plain = without_place(_without_duals(rep))
+    if method != "auto":
+        return _solve_alone(plain, method, cache).of(rep)
+    if is_solvable_by_orbits(plain):
+        return _solve_alone(plain, "orbits", cache).of(rep)
+    through_parts = expanded(plain)
+    if through_parts != plain:
+        return solve(through_parts).of(rep)
+    if is_kronecker(plain):
+        assert isinstance(plain, Product)
+        return solve_kronecker(plain, solve).of(rep)
+    if is_solvable_by_wreath_rule(plain):
+        return solve_wreath(plain, solve).of(rep)
+    return _solve_alone(plain, _choose(plain), cache).of(rep)
+
+
+def _solve_alone(rep: Rep, solver: str, cache: BasisCache) -> Basis:
+    found = cache.get(rep, solver)
     if found is None:
         start = time.perf_counter()
-        found = _SOLVERS[solver](plain)
-        if cache is not None:
-            cache.put(found, solver, time.perf_counter() - start)
-    return found.of(rep)
+        found = _SOLVERS[solver](rep)
+        cache.put(found, solver, time.perf_counter() - start)
+    return found
 
 
 def _choose(rep: Rep) -> str:
-    return "orbits" if is_solvable_by_orbits(rep) else "dense"
+    if is_solvable_by_zero_weight(rep):
+        return "zero-weight"
+    return "dense" if rep.size() <= LARGEST_DENSE else "krylov"
 
 
 def _without_duals(rep: Rep) -> Rep:

@@ -25,11 +25,12 @@ from isotropy.groups._lie_groups import (
     SO2eR3,
     SO11p,
     SO13p,
+    SOpq,
     Sp,
     TimeReversal,
     U,
 )
-from isotropy.groups._maps import Dense, LinearMap, Monomial, Zero
+from isotropy.groups._maps import Dense, LinearMap, Monomial, Zero, digest
 from isotropy.groups._operators import Operator
 from isotropy.groups._orbits import components
 from isotropy.groups._parse import parse_group, read_group
@@ -93,6 +94,7 @@ __all__ = [
     "SO2eR3",
     "SO11p",
     "SO13p",
+    "SOpq",
     "Scaling",
     "Semidirect",
     "SideBySide",
@@ -107,6 +109,7 @@ __all__ = [
     "code_length",
     "components",
     "decode",
+    "digest",
     "double_cover",
     "embed",
     "encode",

@@ -31,6 +31,7 @@ from isotropy.groups._lie_groups import (
     SO2eR3,
     SO11p,
     SO13p,
+    SOpq,
     Sp,
     TimeReversal,
     U,
@@ -54,7 +55,7 @@ class Family:
 
     Attributes:
         kind: The class of its groups.
-        integers: How many integers follow the name: 0 or 1.
+        integers: How many integers follow the name.
         meaning: What it is, in a few words.
         spellings: Other names that are read as this one.
     """
@@ -116,6 +117,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(Inversion, 1, "the identity and x -> -x on R^n"),
     Family(Parity, 0, "reversal of space in space-time"),
     Family(TimeReversal, 0, "reversal of time in space-time"),
+    Family(SOpq, 2, "identity component of SO(p,q)"),
 )
 
 _BY_NAME = {name: f for f in FAMILIES for name in (f.name, *f.spellings)}
@@ -143,8 +145,8 @@ def encode(group: Group) -> str:
     """The group's prefix-free code, a string of the characters 0 and 1."""
     for row, fam in enumerate(FAMILIES):
         if type(group) is fam.kind:
-            n = getattr(group, "n", None)
-            return _symbol(len(_COMBINATIONS) + row) + ("" if n is None else _elias_delta(n))
+            numbers = getattr(group, "parameters", ())
+            return _symbol(len(_COMBINATIONS) + row) + "".join(map(_elias_delta, numbers))
     if type(group) not in _COMBINATIONS:
         raise ValueError(f"expected a group of the catalogue to encode, got {group!r:.80}")
     symbol = _symbol(_COMBINATIONS.index(type(group)))
@@ -184,7 +186,10 @@ def decode(bits: str) -> Group:
     if not isinstance(bits, str) or set(bits) - {"0", "1"}:
         raise ValueError(f"expected a code of the characters 0 and 1, got {bits!r:.80}")
     stream = _Bits(bits)
-    group = _decode(stream)
+    try:
+        group = _decode(stream)
+    except RecursionError:
+        raise ValueError("expected the code of a group, got one nested too deeply") from None
     if stream.at != len(bits):
         raise ValueError(f"expected the code of one group, got {len(bits) - stream.at} bits more")
     return group
@@ -197,10 +202,13 @@ def _decode(stream: _Bits) -> Group:
     if row >= len(_COMBINATIONS):
         fam = FAMILIES[row - len(_COMBINATIONS)]
         make: Callable[..., Group] = fam.kind
-        return make(stream.integer()) if fam.integers else make()
+        return make(*(stream.integer() for _ in range(fam.integers)))
     kind = _COMBINATIONS[row]
     if kind in (DirectProduct, SideBySide):
-        parts = [_decode(stream) for _ in range(stream.integer())]
+        count = stream.integer()
+        if count > len(bits_left := stream.bits[stream.at :]):
+            raise ValueError(f"expected the code of {count} groups, got {len(bits_left)} bits")
+        parts = [_decode(stream) for _ in range(count)]
         return DirectProduct(*parts) if kind is DirectProduct else SideBySide(*parts)
     if kind in (Wreath, Semidirect):
         first, second = _decode(stream), _decode(stream)
@@ -270,6 +278,8 @@ class _Bits:
         return int("1" + self.read(self._gamma() - 1), 2)
 
     def permutation(self, n: int) -> list[int]:
+        if math.lgamma(n + 1) / math.log(2) > len(self.bits) - self.at + 1:
+            raise ValueError("expected the code of a group, got a code that ends too early")
         rank = int("0" + self.read(_permutation_bits(n)), 2)
         if rank >= math.factorial(n):
             raise ValueError("expected the code of a group, got an impossible permutation")

@@ -91,6 +91,10 @@ class Kron(_Compound):
     def trace(self) -> Tensor:
         return reduce(torch.mul, [part.trace() for part in self.parts])
 
+    @property
+    def is_monomial(self) -> bool:
+        return all(part.is_monomial for part in self.parts)
+
     def monomial(self) -> Monomial | None:
         factors = [part.monomial() for part in self.parts]
         if any(factor is None for factor in factors):
@@ -170,6 +174,10 @@ class BlockDiagonal(_Compound):
             torch.add, [p.trace() * n for n, p in zip(self.counts, self.parts, strict=True)]
         )
 
+    @property
+    def is_monomial(self) -> bool:
+        return all(part.is_monomial for part in self.parts)
+
     def monomial(self) -> Monomial | None:
         blocks = [part.monomial() for part in self.parts]
         if any(block is None for block in blocks):
@@ -211,6 +219,10 @@ class Chain(_Compound):
 
     def trace(self) -> Tensor:
         return self.dense().diagonal(dim1=-2, dim2=-1).sum(-1)
+
+    @property
+    def is_monomial(self) -> bool:
+        return all(part.is_monomial for part in self.parts)
 
     def monomial(self) -> Monomial | None:
         links = [part.monomial() for part in self.parts]

@@ -29,7 +29,7 @@ def order_of_discrete(group: Group) -> int | float:
         return 1
     if group.is_monomial:
         return int(group.schreier_sims.order())
-    if not all(map(_has_finite_order, group.discrete)):
+    if any(map(_is_unbounded, group.discrete)):
         return math.inf
     return len(group.element_table)
 
@@ -43,11 +43,16 @@ def discrete_contains(group: Group, g: LinearMap) -> bool | None:
         if monomial.sign is not None and group.is_permutation:
             return False
         return bool(group.schreier_sims.contains(_as_sympy(monomial, group)))
+    table = listed(group)
+    return None if table is None else table.find(g) is not None
+
+
+def listed(group: Group) -> Elements | None:
+    """The list of a group's elements, or None where it has too many."""
     try:
-        table = group.element_table
+        return group.element_table
     except ValueError:
         return None
-    return table.find(g) is not None
 
 
 def sample_monomial(group: Group, n: int, rng: torch.Generator) -> Monomial:
@@ -69,10 +74,10 @@ def enumerate_elements(group: Group) -> LinearMap:
     if group.algebra:
         raise ValueError(f"expected a finite group to list its elements, got {group}")
     monomial = group.is_monomial
-    if not monomial and not all(map(_has_finite_order, group.discrete)):
+    if not monomial and not all(map(_has_short_order, group.discrete)):
         raise ValueError(
-            f"expected a finite group to list its elements, got {group.name:.80} with a "
-            "generator of infinite order"
+            f"expected a finite group of at most {LARGEST_LIST} elements to list, got "
+            f"{group.name:.80} with a generator of infinite or larger order"
         )
     dtype = torch.complex128 if group.is_complex else torch.float64
     generators = [h.monomial() if monomial else Dense(h.dense().to(dtype)) for h in group.discrete]
@@ -172,21 +177,24 @@ def _as_sympy(m: Monomial, group: Group) -> Any:
     return Permutation((m.index if group.is_permutation else double_cover(m)).tolist())
 
 
-def _has_finite_order(h: LinearMap) -> bool:
-    """Whether some power h^k, k up to the longest list, is the identity.
-
-    That is so when h is diagonalisable and its eigenvalues are roots of unity.
-    """
-    if h.monomial() is not None:
-        return True
-    eigenvalues, vectors = torch.linalg.eig(h.dense())
-    if (
-        bool(((eigenvalues.abs() - 1).abs() > 1e-8).any())
-        or float(torch.linalg.cond(vectors)) > 1e8
-    ):
+def _is_unbounded(h: LinearMap) -> bool:
+    """Whether the powers of h grow: an eigenvalue off the unit circle, or a Jordan block."""
+    if h.is_monomial:
         return False
-    turns = eigenvalues.angle() / (2 * math.pi) * torch.arange(1, LARGEST_LIST + 1).unsqueeze(-1)
-    return bool(((turns - turns.round()).abs() < 1e-6).all(-1).any())
+    eigenvalues, vectors = torch.linalg.eig(h.dense())
+    off_circle = bool(((eigenvalues.abs() - 1).abs() > 1e-8).any())
+    return off_circle or float(torch.linalg.cond(vectors)) > 1e8
+
+
+def _has_short_order(h: LinearMap) -> bool:
+    """Whether some power h^k, k up to the longest list, is the identity."""
+    if h.is_monomial:
+        return True
+    if _is_unbounded(h):
+        return False
+    turns = torch.linalg.eigvals(h.dense()).angle() / (2 * math.pi)
+    turns = turns * torch.arange(1, LARGEST_LIST + 1).unsqueeze(-1)
+    return bool(((turns - turns.round()).abs() < 1e-9).all(-1).any())
 
 
 def _rows(maps: LinearMap) -> np.ndarray[Any, Any]:

@@ -31,11 +31,17 @@ def as_linear_map(given: MapLike, what: str = "a generator") -> LinearMap:
         >>> as_linear_map([[1.0, 1.0], [0.0, 1.0]])
         Dense(size=2)
     """
+    if isinstance(given, Dense) and not given.batch:
+        given = given.matrix
     if isinstance(given, LinearMap):
         return given
     try:
         # numpy reads Python floats as float64; torch would round them to float32
-        array = given.detach().cpu() if isinstance(given, Tensor) else torch.tensor(np.array(given))
+        array = (
+            given.detach().cpu().clone()
+            if isinstance(given, Tensor)
+            else torch.tensor(np.array(given))
+        )
     except (TypeError, ValueError, RuntimeError) as error:
         raise ValueError(
             f"expected {what} as a permutation, a square matrix or a linear map, got {given!r:.80}"
@@ -53,8 +59,10 @@ def as_algebra_element(given: MapLike, what: str = "a Lie algebra element") -> L
     Raises:
         ValueError: If it is neither, is not square, or has NaN or infinite entries.
     """
-    if isinstance(given, LinearMap) and given.monomial() is None:
-        return given
+    if isinstance(given, LinearMap) and not given.is_monomial:
+        if given.batch:
+            raise ValueError(f"expected {what} as a single map, got a batch")
+        return given if not given.by_value else Dense(given.dense())
     element = as_linear_map(given, what)
     if not isinstance(given, LinearMap) and np.ndim(given) != 2:
         raise ValueError(f"expected {what} as a square matrix, got a permutation")
@@ -67,7 +75,19 @@ def _as_square(array: Tensor, what: str) -> Tensor:
     matrix = array.to(torch.complex128 if array.is_complex() else torch.float64)
     if not bool(torch.isfinite(matrix).all()):
         raise ValueError(f"expected {what} with finite entries, got NaN or infinity")
+    if array.dtype in _LOW_PRECISION and bool((matrix * 1024 != _rounded(matrix * 1024)).any()):
+        # rounding error of 1e-7 is a broken symmetry, and would cost ranks in silence
+        raise ValueError(f"expected {what} in float64, got {array.dtype} with rounded entries")
     return matrix
+
+
+_LOW_PRECISION = (torch.float32, torch.float16, torch.bfloat16, torch.complex64)
+
+
+def _rounded(matrix: Tensor) -> Tensor:
+    if matrix.is_complex():
+        return torch.complex(matrix.real.round(), matrix.imag.round())
+    return matrix.round()
 
 
 def _as_permutation(array: Tensor, what: str) -> Monomial:

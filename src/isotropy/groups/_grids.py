@@ -12,8 +12,6 @@ from isotropy.groups._maps import LinearMap, Monomial
 
 
 class _GridGroup(NamedGroup):
-    n: int
-
     def _dimension(self, n: int) -> int:
         return n * n
 
@@ -48,6 +46,11 @@ class GridShifts(_GridGroup):
     def _order(self) -> int:
         return self.n**2
 
+    def _sample(self, n: int, rng: torch.Generator) -> LinearMap:
+        down, right = torch.randint(self.n, (2, n, 1), generator=rng)
+        row, column = self._pixels()
+        return self._number(row + down, column + right)
+
 
 class GridTurns(_GridGroup):
     """Quarter turns of an n × n grid about its centre."""
@@ -77,6 +80,7 @@ class _WallpaperGroup(_GridGroup):
     """Shifts of the grid together with a point group."""
 
     smallest = 3  # on a 2 × 2 torus the half turn is a shift
+    element_layout = "maps"
 
     def _point_group(self) -> list[Monomial]:
         turns = [Monomial.identity(self.d)]
@@ -86,6 +90,13 @@ class _WallpaperGroup(_GridGroup):
 
     def _order(self) -> int:
         return len(self._point_group()) * self.d
+
+    def _sample(self, n: int, rng: torch.Generator) -> LinearMap:
+        points = Monomial(torch.stack([point.index for point in self._point_group()]))
+        turned = points.select(torch.randint(len(points), (n,), generator=rng))
+        down, right = torch.randint(self.n, (2, n, 1), generator=rng)
+        row, column = self._pixels()
+        return self._number(row + down, column + right).compose_monomial(turned)
 
     def _ordered_elements(self) -> LinearMap:
         """Element (k, p): the k-th of the point group, then the shift that takes pixel 0 to p.

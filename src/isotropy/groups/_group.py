@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from isotropy._run import generator as make_generator
+from isotropy._run import require_memory
 from isotropy.groups._given import MapLike, as_algebra_element, as_linear_map
 from isotropy.groups._maps import Dense, LinearMap, Monomial, digest
 
@@ -41,10 +43,12 @@ class Group:
             0..n-1), square matrices, or linear maps.
         algebra: Basis of the Lie algebra: square matrices or linear maps.
         d: Dimension of the space acted on; needed only where there are no generators.
-        name: What to call it in prose; a group's identity does not depend on it.
+        name: What to call it in prose; a group's identity does not depend on it. The name of
+            a catalogue group on the same space is a claim, and is checked.
 
     Raises:
-        ValueError: If a generator is not square, singular, not finite, or of another size.
+        ValueError: If a generator is not square, singular, not finite, or of another size, or
+            lies outside the catalogue group that the name claims.
     """
 
     def __init__(
@@ -55,7 +59,7 @@ class Group:
         d: int | None = None,
         name: str | None = None,
     ) -> None:
-        h = tuple(as_linear_map(g, f"discrete generator {i}") for i, g in enumerate(discrete))
+        h = tuple(_as_generator(g, f"discrete generator {i}") for i, g in enumerate(discrete))
         a = tuple(as_algebra_element(g, f"Lie algebra element {i}") for i, g in enumerate(algebra))
         sizes = sorted({g.size for g in (*h, *a)} | (set() if d is None else {d}))
         if len(sizes) != 1:
@@ -66,7 +70,11 @@ class Group:
             )
         for i, g in enumerate(h):
             _require_invertible(g, f"discrete generator {i}")
+        # zero spans nothing
+        a = tuple(g for g in a if not (isinstance(g, Dense) and not bool(g.matrix.any())))
         self._freeze(sizes[0], given_discrete=h, given_algebra=a, given_name=name)
+        if name is not None:
+            _require_fit(self, name)
 
     def _freeze(self, d: int, **attributes: Any) -> None:
         """Set the attributes once; a group is immutable afterwards."""
@@ -85,6 +93,7 @@ class Group:
     @cached_property
     def discrete(self) -> tuple[LinearMap, ...]:
         """Generators h of the components; none for a connected group."""
+        require_memory(64 * self.d, f"a generator on {self.d} dimensions", "take a smaller group")
         return tuple(self._discrete())
 
     @cached_property
@@ -115,7 +124,7 @@ class Group:
     @cached_property
     def is_monomial(self) -> bool:
         """Whether every generator is a permutation of the coordinates, up to signs."""
-        return self.is_discrete and all(h.monomial() is not None for h in self.discrete)
+        return self.is_discrete and all(h.is_monomial for h in self.discrete)
 
     @cached_property
     def is_orthogonal(self) -> bool:
@@ -137,7 +146,9 @@ class Group:
     @property
     def is_compact(self) -> bool:
         """Whether the group is compact as far as is known, so that ``sample`` draws from Haar."""
-        return self.is_unitary
+        from isotropy.groups._finite import listed
+
+        return self.is_unitary or (self.is_discrete and listed(self) is not None)
 
     # --- elements -----------------------------------------------------------------------
 
@@ -150,7 +161,7 @@ class Group:
         form is at hand, the draw is a product of 32 rounds of uniformly random elements of
         the closures of one-parameter and cyclic subgroups, which converges to Haar
         geometrically. Groups that are not compact have no such measure: the draw is
-        exp(Σ αᵢ Aᵢ), α ~ N(0, 1/D), after a random word of at most ten discrete generators.
+        exp(Σ αᵢ Aᵢ/‖Aᵢ‖), α ~ N(0, 1/D), after a random word of at most ten discrete generators.
 
         Example:
             >>> from isotropy.groups import SO
@@ -210,6 +221,8 @@ class Group:
         from isotropy.groups._finite import sympy_group
 
         return sympy_group(self)
+
+    element_layout = "breadth first"  # names the order of elements(): equal groups may differ in it
 
     def _ordered_elements(self) -> LinearMap:
         from isotropy.groups._finite import enumerate_elements
@@ -320,30 +333,52 @@ class Group:
 
 
 class NamedGroup(Group):
-    """A group of the catalogue, known by its family and one integer or none.
+    """A group of the catalogue, known by its family and its integers.
 
     Subclasses give ``_discrete``/``_algebra`` and, where they are known in closed form,
-    ``_order``, ``_sample`` and ``_contains``.
+    ``_order``, ``_sample`` and ``_contains``. Most have one integer n; those with none or
+    more say so in their own ``__init__`` and ``parameters``.
     """
 
-    n: int | None = None
+    n: int
     smallest = 1
 
     def __init__(self, n: int) -> None:
-        if isinstance(n, bool) or not isinstance(n, int) or n < self.smallest:
+        if isinstance(n, bool) or not hasattr(n, "__index__") or n < self.smallest:
             raise ValueError(
                 f"expected {type(self).__name__}(n) with an integer n >= {self.smallest}, got {n!r}"
             )
+        n = operator.index(n)
         self._freeze(self._dimension(n), n=n)
 
     def _dimension(self, n: int) -> int:
         return n
 
+    @property
+    def parameters(self) -> tuple[int, ...]:
+        """The integers behind its name."""
+        return (self.n,)
+
     def __str__(self) -> str:
-        return type(self).__name__ if self.n is None else f"{type(self).__name__}({self.n})"
+        listed = ",".join(map(str, self.parameters))
+        return f"{type(self).__name__}({listed})" if listed else type(self).__name__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), () if self.n is None else (self.n,)
+        return type(self), self.parameters
+
+
+class NamedWithoutInteger(NamedGroup):
+    """A group of the catalogue whose name says it all."""
+
+    dimension: int
+
+    def __init__(self) -> None:
+        self._freeze(self.dimension)
+
+    @property
+    def parameters(self) -> tuple[int, ...]:
+        """None."""
+        return ()
 
 
 def _rebuild_group(
@@ -352,11 +387,45 @@ def _rebuild_group(
     return Group(discrete, algebra, d=d, name=name)
 
 
+def _as_generator(given: MapLike, what: str) -> LinearMap:
+    """A single map; compound ones are multiplied out, so that equal ones have equal values."""
+    g = as_linear_map(given, what)
+    if g.batch:
+        raise ValueError(f"expected {what} as a single map, got a batch of {g.batch.numel()}")
+    monomial = g.monomial()
+    if monomial is not None:
+        return monomial
+    return g if not g.by_value or isinstance(g, Dense) else as_linear_map(g.dense(), what)
+
+
 def _require_invertible(g: LinearMap, what: str) -> None:
     if isinstance(g, Dense):
         singular_values = torch.linalg.svdvals(g.matrix)
         if bool(singular_values[-1] <= 1e-12 * singular_values[0]):
             raise ValueError(f"expected {what} to be invertible, got a singular matrix")
+
+
+def _require_fit(group: Group, name: str) -> None:
+    """Refuse the name of a catalogue group that the generators do not belong to."""
+    from isotropy.groups._parse import parse_group
+    from isotropy.groups._products import in_span
+
+    try:
+        named = parse_group(name)
+    except ValueError:
+        return  # prose
+    if named.d != group.d:
+        return  # the same group acting on another space
+    for i, h in enumerate(group.discrete):
+        if named.contains(h) is False:
+            raise ValueError(
+                f"expected generators of {name}, got discrete generator {i} outside it"
+            )
+    for i, a in enumerate(group.algebra):
+        if a.by_value and not in_span(a, named.algebra):
+            raise ValueError(
+                f"expected generators of {name}, got Lie algebra element {i} outside its algebra"
+            )
 
 
 def _literal(g: LinearMap) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from itertools import combinations
 
 import torch
 from torch import Tensor
 
+from isotropy._run import require_memory
 from isotropy.groups._given import as_linear_map
-from isotropy.groups._group import NamedGroup
+from isotropy.groups._group import NamedGroup, NamedWithoutInteger
 from isotropy.groups._maps import Dense, LinearMap
 from isotropy.groups._permutation_groups import D2d
 from isotropy.groups._products import Embedding
@@ -20,7 +22,12 @@ from isotropy.groups._sampling import haar_orthogonal, haar_unitary
 class _MatrixGroup(NamedGroup, ABC):
     """A group known by the equations that its matrices satisfy."""
 
-    n: int
+    @cached_property
+    def algebra(self) -> tuple[LinearMap, ...]:
+        """A basis of the Lie algebra."""
+        # up to d² matrices of d² entries
+        require_memory(4 * self.d**4, f"the Lie algebra of {self}", "take a smaller group")
+        return tuple(self._algebra())
 
     def _contains(self, g: LinearMap) -> bool:
         matrix = g.dense()
@@ -44,7 +51,7 @@ class SO(_MatrixGroup):
         return haar_orthogonal(n, self.n, rng, special=True)
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return _preserves(m, torch.eye(self.d)) and _close(torch.linalg.det(m), 1.0)
+        return _preserves(m, torch.eye(self.d)) and _has_unit_determinant(m)
 
 
 class O(_MatrixGroup):  # noqa: E742 - its name in mathematics
@@ -78,7 +85,7 @@ class SL(_MatrixGroup):
             yield Dense(_unit(self.n, i, i) - _unit(self.n, i + 1, i + 1))
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return _close(torch.linalg.det(m), 1.0)
+        return _has_unit_determinant(m)
 
 
 class GL(_MatrixGroup):
@@ -125,7 +132,7 @@ class SU(_MatrixGroup):
         return haar_unitary(n, self.n, rng, special=True)
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return _preserves(m, torch.eye(self.d)) and _close(torch.linalg.det(m), 1.0)
+        return _preserves(m, torch.eye(self.d)) and _has_unit_determinant(m)
 
 
 class Sp(_MatrixGroup):
@@ -151,13 +158,36 @@ class Sp(_MatrixGroup):
         return _preserves(m, omega)
 
 
-class _Minkowski(_MatrixGroup):
+class SOpq(_MatrixGroup):
+    """SO⁺(p,q): the identity component of what preserves the metric diag(1, …, -1, …)."""
+
+    p: int
+    q: int
+
+    def __init__(self, p: int, q: int) -> None:
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in (p, q)):
+            raise ValueError(f"expected SOpq(p,q) with integers p, q >= 1, got {p!r}, {q!r}")
+        self._freeze(p + q, p=p, q=q)
+
+    @property
+    def parameters(self) -> tuple[int, ...]:
+        """The numbers of plus and minus signs of the metric."""
+        return (self.p, self.q)
+
+    def _algebra(self) -> Iterator[LinearMap]:
+        for i, j in combinations(range(self.d), 2):
+            sign = 1 if i < self.p <= j else -1
+            yield Dense(_unit(self.d, j, i) + sign * _unit(self.d, i, j))
+
+    def _satisfied_by(self, m: Tensor) -> bool | Tensor:
+        metric = torch.diag(torch.tensor([1.0] * self.p + [-1.0] * self.q))
+        # both blocks keep their orientation in the identity component
+        space, time = m[: self.p, : self.p], m[self.p :, self.p :]
+        return _preserves(m, metric) and torch.linalg.det(space) > 0 and torch.linalg.det(time) > 0
+
+
+class _Minkowski(NamedWithoutInteger, _MatrixGroup):
     """A group that preserves the metric diag(1, -1, …, -1) of space-time."""
-
-    dimension: int
-
-    def __init__(self) -> None:
-        self._freeze(self.dimension)
 
     def _algebra(self) -> Iterator[LinearMap]:
         for i in range(1, self.d):
@@ -171,12 +201,6 @@ class _Minkowski(_MatrixGroup):
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
         return _preserves(m, self._metric())
 
-    def __str__(self) -> str:
-        return type(self).__name__
-
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        return type(self), ()
-
 
 class SO13p(_Minkowski):
     """SO⁺(1,3): boosts and rotations of space-time, coordinates (t, x, y, z)."""
@@ -184,7 +208,7 @@ class SO13p(_Minkowski):
     dimension = 4
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return super()._satisfied_by(m) and _close(torch.linalg.det(m), 1.0) and m[0, 0] > 0
+        return super()._satisfied_by(m) and _has_unit_determinant(m) and m[0, 0] > 0
 
 
 class SO13(_Minkowski):
@@ -196,7 +220,7 @@ class SO13(_Minkowski):
         return (as_linear_map(-torch.eye(4)),)
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return super()._satisfied_by(m) and _close(torch.linalg.det(m), 1.0)
+        return super()._satisfied_by(m) and _has_unit_determinant(m)
 
 
 class O13(_Minkowski):
@@ -214,7 +238,7 @@ class SO11p(_Minkowski):
     dimension = 2
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return super()._satisfied_by(m) and _close(torch.linalg.det(m), 1.0) and m[0, 0] > 0
+        return super()._satisfied_by(m) and _has_unit_determinant(m) and m[0, 0] > 0
 
 
 class O11(_Minkowski):
@@ -288,9 +312,8 @@ class Scaling(_MatrixGroup):
         return m[0, 0] > 0 and _close(m, m[0, 0] * torch.eye(self.n, dtype=m.dtype))
 
 
-class _Reversal(NamedGroup):
-    def __init__(self) -> None:
-        self._freeze(4)
+class _Reversal(NamedWithoutInteger):
+    dimension = 4
 
     def _order(self) -> int:
         return 2
@@ -341,15 +364,15 @@ class DkeR3(Embedding):
 
     def __init__(self, k: int) -> None:
         super().__init__(D2d(k), 3)
-        self.__dict__["n"] = k
+        self.__dict__["parameters"] = (k,)
 
-    n: int
+    parameters: tuple[int, ...]
 
     def __str__(self) -> str:
-        return f"DkeR3({self.n})"
+        return f"DkeR3({self.parameters[0]})"
 
-    def __reduce__(self) -> tuple[type, tuple[int]]:
-        return DkeR3, (self.n,)
+    def __reduce__(self) -> tuple[type, tuple[int, ...]]:
+        return DkeR3, self.parameters
 
 
 def _unit(n: int, i: int, j: int) -> Tensor:
@@ -387,6 +410,12 @@ def _reflection(n: int) -> LinearMap:
 
 def _close(value: Tensor, target: Tensor | float) -> bool:
     return bool((value - target).abs().max() < 1e-8)
+
+
+def _has_unit_determinant(m: Tensor) -> bool:
+    """Det m = 1, to the rounding error of matrices with large entries."""
+    scale = max(1.0, float(m.abs().max())) ** 2
+    return bool((torch.linalg.det(m) - 1).abs() < 1e-8 * scale)
 
 
 def _preserves(m: Tensor, form: Tensor) -> bool:

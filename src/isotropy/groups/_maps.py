@@ -77,6 +77,11 @@ class LinearMap(ABC):
         return None
 
     @property
+    def is_monomial(self) -> bool:
+        """Whether ``monomial`` gives one, without multiplying it out."""
+        return False
+
+    @property
     def by_value(self) -> bool:
         """Whether ``value`` describes the map fully (false for opaque operators)."""
         return True
@@ -177,9 +182,14 @@ class Monomial(LinearMap):
         return Dense(factor * self.dense())
 
     def det(self) -> Tensor:
-        flat = self.index.reshape(-1, self.size).numpy()
-        parity = torch.tensor([_parity(row) for row in flat], dtype=torch.float64)
-        parity = parity.reshape(self.batch)
+        if self.size <= 32:  # inversions of a whole batch at once
+            later = torch.ones(self.size, self.size, dtype=torch.bool).triu(1)
+            inverted = (self.index.unsqueeze(-1) > self.index.unsqueeze(-2)) & later
+            parity = 1.0 - 2.0 * (inverted.sum((-1, -2)) % 2).double()
+        else:
+            flat = self.index.reshape(-1, self.size).numpy()
+            parity = torch.tensor([_parity(row) for row in flat], dtype=torch.float64)
+            parity = parity.reshape(self.batch)
         return parity if self.sign is None else parity * self.sign.prod(-1)
 
     def trace(self) -> Tensor:
@@ -209,6 +219,10 @@ class Monomial(LinearMap):
 
     def monomial(self) -> Monomial:
         return self
+
+    @property
+    def is_monomial(self) -> bool:
+        return True
 
     @property
     def is_complex(self) -> bool:
@@ -320,7 +334,7 @@ class Zero(LinearMap):
         return False
 
     def value(self) -> bytes:
-        return Dense(torch.zeros(self.size, self.size)).value()
+        return digest(b"zero", str(self.size).encode())
 
 
 def _parity(permutation: np.ndarray[Any, Any]) -> int:

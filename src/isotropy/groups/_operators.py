@@ -96,7 +96,7 @@ class Operator(LinearMap):
         return False
 
     def value(self) -> bytes:
-        return digest(b"operator", str(id(self._apply)).encode())
+        return digest(b"operator", f"{self.size} {id(self._apply)}".encode())
 
 
 def _linear_transpose(apply: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

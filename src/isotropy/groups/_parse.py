@@ -30,7 +30,8 @@ def parse_group(text: str) -> Group:
         ValueError: cannot read the group 'Z(8': expected ')', got the end of the text at position 3
     """
     reader = Reader(text, "group")
-    group = read_group(reader)
+    with reader.nesting():
+        group = read_group(reader)
     reader.finish()
     return group
 
@@ -82,9 +83,12 @@ def _read_named(reader: Reader, name: Token) -> Group:
             reader.expect(")")
         return make()
     reader.expect("(")
-    n = reader.integer()
+    numbers = [reader.integer()]
+    while len(numbers) < row.integers:
+        reader.expect(",")
+        numbers.append(reader.integer())
     reader.expect(")")
-    return _located(reader, name, lambda: make(n))
+    return _located(reader, name, lambda: make(*numbers))
 
 
 def _located(reader: Reader, name: Token, make: Callable[[], Group]) -> Group:
@@ -133,6 +137,8 @@ def _read_generators(reader: Reader) -> Group:
         if key.text not in ("discrete", "algebra", "d") or key.text in given:
             raise reader.error_at(key.at, f"expected discrete=, algebra= or d=, got {key.text!r}")
         reader.expect("=")
+        if key.text != "d" and reader.token.text != "[":
+            raise reader.error("expected a list of generators")
         given[key.text] = reader.integer() if key.text == "d" else reader.nested_list()
     return Group(given.get("discrete", ()), given.get("algebra", ()), d=given.get("d"))
 

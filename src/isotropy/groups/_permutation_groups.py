@@ -22,8 +22,6 @@ class Trivial(NamedGroup):
 class Z(NamedGroup):
     """The cyclic group of order n, shifting n places: i ↦ i + 1 mod n."""
 
-    n: int
-
     def _discrete(self) -> Iterable[LinearMap]:
         return () if self.n == 1 else (_rotation(self.n),)
 
@@ -34,11 +32,12 @@ class Z(NamedGroup):
         shift = torch.randint(self.n, (n, 1), generator=rng)
         return Monomial((torch.arange(self.n) + shift) % self.n)
 
+    def _contains(self, g: LinearMap) -> bool:
+        return _is_affine(g, 1)
+
 
 class S(NamedGroup):
     """The symmetric group: all n! permutations of n places."""
-
-    n: int
 
     def _discrete(self) -> Iterable[LinearMap]:
         if self.n == 1:
@@ -54,14 +53,13 @@ class S(NamedGroup):
         return Monomial(keys.argsort(-1))
 
     def _contains(self, g: LinearMap) -> bool:
-        monomial = g.monomial()
+        monomial = as_linear_map(g.dense()).monomial() if not g.is_monomial else g.monomial()
         return monomial is not None and monomial.sign is None
 
 
 class A(NamedGroup):
     """The alternating group: the n!/2 even permutations of n places."""
 
-    n: int
     smallest = 3
 
     def _discrete(self) -> Iterable[LinearMap]:
@@ -77,7 +75,7 @@ class A(NamedGroup):
         return math.factorial(self.n) // 2
 
     def _contains(self, g: LinearMap) -> bool:
-        monomial = g.monomial()
+        monomial = as_linear_map(g.dense()).monomial() if not g.is_monomial else g.monomial()
         return monomial is not None and monomial.sign is None and bool(monomial.det() == 1)
 
     def _sample(self, n: int, rng: torch.Generator) -> LinearMap:
@@ -91,7 +89,6 @@ class A(NamedGroup):
 class D(NamedGroup):
     """The dihedral group of order 2n, acting on the n corners of the n-gon."""
 
-    n: int
     smallest = 3
 
     def _discrete(self) -> Iterable[LinearMap]:
@@ -105,11 +102,12 @@ class D(NamedGroup):
         side = 1 - 2 * torch.randint(2, (n, 1), generator=rng)
         return Monomial((side * torch.arange(self.n) + turn) % self.n)
 
+    def _contains(self, g: LinearMap) -> bool:
+        return _is_affine(g, 1) or _is_affine(g, -1)
+
 
 class C2d(NamedGroup):
     """The n rotations of the regular n-gon, as matrices of the plane."""
-
-    n: int
 
     def _dimension(self, n: int) -> int:
         return 2
@@ -127,8 +125,6 @@ class C2d(NamedGroup):
 
 class D2d(NamedGroup):
     """The 2n rotations and reflections of the regular n-gon, as matrices of the plane."""
-
-    n: int
 
     def _dimension(self, n: int) -> int:
         return 2
@@ -151,13 +147,20 @@ class D2d(NamedGroup):
 class Inversion(NamedGroup):
     """The two-element group {1, -1} on R^n."""
 
-    n: int
-
     def _discrete(self) -> Iterable[LinearMap]:
         return (Monomial(torch.arange(self.n), -torch.ones(self.n)),)
 
     def _order(self) -> int:
         return 2
+
+
+def _is_affine(g: LinearMap, side: int) -> bool:
+    """Whether g is the permutation i ↦ side · i + constant."""
+    monomial = as_linear_map(g.dense()).monomial() if not g.is_monomial else g.monomial()
+    if monomial is None or monomial.sign is not None:
+        return False
+    expected = (side * torch.arange(g.size) + monomial.index[0]) % g.size
+    return torch.equal(monomial.index, expected)
 
 
 def _rotation(n: int) -> Monomial:

@@ -26,6 +26,8 @@ class DirectProduct(Group):
             for factor in factors
             for part in (factor.factors if isinstance(factor, DirectProduct) else (factor,))
         )
+        if len(flat) < 2:
+            raise ValueError(f"expected at least two groups for a product, got {len(flat)}")
         self._freeze(math.prod(g.d for g in flat), factors=flat)
 
     factors: tuple[Group, ...]
@@ -71,6 +73,8 @@ class SideBySide(Group):
         flat = tuple(
             part for g in terms for part in (g.terms if isinstance(g, SideBySide) else (g,))
         )
+        if len(flat) < 2:
+            raise ValueError(f"expected at least two groups side by side, got {len(flat)}")
         self._freeze(sum(g.d for g in flat), terms=flat)
 
     terms: tuple[Group, ...]
@@ -271,7 +275,7 @@ class Conjugate(Group):
             )
         _require_invertible(p, "a change of basis")
         if isinstance(inner, Conjugate):
-            p = p @ inner.change
+            p = as_linear_map(p @ inner.change)
             inner = inner.inner
         self._freeze(inner.d, inner=inner, change=p, _back=p.inverse())
 
@@ -366,6 +370,12 @@ def _require_normalised(normal: Group, acting: Group) -> None:
         moved = [h @ Dense(a.dense()) @ inverse for a in normal.algebra]
         _require_in_span(moved, normal, acting)
     brackets: list[LinearMap] = []
+    for h in normal.discrete:
+        # exp(ta) h exp(-ta) stays in N only if h moves a by an element of N's algebra
+        inverse = h.inverse()
+        brackets += [
+            Dense((h @ Dense(a.dense()) @ inverse).dense() - a.dense()) for a in acting.algebra
+        ]
     for a in (a.dense() for a in acting.algebra):
         brackets += [Dense(a @ b.dense() - b.dense() @ a) for b in normal.algebra]
     _require_in_span(brackets, normal, acting)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from isotropy.groups._maps import Dense, LinearMap, Monomial
+from isotropy.groups._compound import BlockDiagonal, Kron, KronSum
+from isotropy.groups._maps import Dense, LinearMap, Monomial, Zero
 from isotropy.groups._operators import Operator
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def haar_unitary(n: int, d: int, rng: torch.Generator, *, special: bool) -> Dens
 
 def sample_any(group: Group, n: int, rng: torch.Generator) -> LinearMap:
     """``n`` elements of any group, by the best way its generators allow."""
-    from isotropy.groups._finite import sample_monomial
+    from isotropy.groups._finite import listed, sample_monomial
 
     if not group.discrete and not group.algebra:
         return Monomial(torch.arange(group.d).repeat(n, 1))
@@ -55,6 +56,10 @@ def sample_any(group: Group, n: int, rng: torch.Generator) -> LinearMap:
             f"cannot sample {group}: its generators are opaque operators; "
             "expected matrices or permutations"
         )
+    if group.is_discrete:
+        table = listed(group)
+        if table is not None:
+            return table.maps.select(torch.randint(len(table), (n,), generator=rng))
     if group.is_unitary:
         return Dense(_alternating_averages(group, n, rng))
     return Dense(_exponential_and_word(group, n, rng))
@@ -69,7 +74,7 @@ def _alternating_averages(group: Group, n: int, rng: torch.Generator) -> Tensor:
     dtype = torch.complex128 if group.is_complex else torch.float64
     g = torch.eye(group.d, dtype=dtype).repeat(n, 1, 1)
     turns = [_unitary_spectrum(h.dense()) for h in group.discrete]
-    basis = [a.dense() for a in group.algebra]
+    basis = [a.dense() / a.dense().norm() for a in group.algebra]
     for _ in range(ROUNDS):
         draws = []
         if basis:
@@ -97,7 +102,7 @@ def _unitary_spectrum(matrix: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _exponential_and_word(group: Group, n: int, rng: torch.Generator) -> Tensor:
-    """exp(Σ αᵢ Aᵢ) with α ~ N(0, 1/D), times a random word in the discrete generators."""
+    """exp(Σ αᵢ Aᵢ/‖Aᵢ‖), α ~ N(0, 1/D), times a random word in the discrete generators."""
     dtype = torch.complex128 if group.is_complex else torch.float64
     g = torch.eye(group.d, dtype=dtype).repeat(n, 1, 1)
     if group.discrete:
@@ -107,7 +112,7 @@ def _exponential_and_word(group: Group, n: int, rng: torch.Generator) -> Tensor:
         for _ in range(LONGEST_WORD):
             g = alphabet[torch.randint(len(alphabet), (n,), generator=rng)] @ g
     if group.algebra:
-        basis = torch.stack([a.dense() for a in group.algebra]).to(dtype)
+        basis = torch.stack([a.dense() / a.dense().norm() for a in group.algebra]).to(dtype)
         weights = torch.randn(n, len(basis), dtype=torch.float64, generator=rng)
         weights = (weights / len(basis) ** 0.5).to(dtype)
         g = torch.linalg.matrix_exp(torch.einsum("ni,iab->nab", weights, basis)) @ g
@@ -116,10 +121,12 @@ def _exponential_and_word(group: Group, n: int, rng: torch.Generator) -> Tensor:
 
 def is_unitary(h: LinearMap) -> bool:
     """Whether h†h = 1 to rounding."""
-    if h.monomial() is not None:
+    if h.is_monomial:
         return True
     if isinstance(h, Operator):
         return h.is_orthogonal
+    if isinstance(h, Kron | BlockDiagonal) and all(map(is_unitary, h.parts)):
+        return True
     matrix = h.dense()
     eye = torch.eye(h.size, dtype=matrix.dtype)
     return bool((matrix.mH @ matrix - eye).abs().max() < 1e-10)
@@ -130,5 +137,9 @@ def is_skew_hermitian(a: LinearMap) -> bool:
     if isinstance(a, Operator):
         x = torch.randn(a.size, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
         return bool((a.apply(x) + a.transpose().apply(x)).abs().max() < 1e-9 * x.norm())
+    if isinstance(a, Zero):
+        return True
+    if isinstance(a, KronSum | BlockDiagonal) and all(map(is_skew_hermitian, a.parts)):
+        return True
     matrix = a.dense()
     return bool((matrix + matrix.mH).abs().max() <= 1e-12 * matrix.abs().max())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,6 +114,14 @@ class Reader:
             if wrapped:
                 self.expect(")")
             return total
+
+    @contextmanager
+    def nesting(self) -> Iterator[None]:
+        """Refuse text whose brackets are nested too deeply to be read."""
+        try:
+            yield
+        except RecursionError:
+            raise self.error("expected fewer brackets within brackets") from None
 
     def error(self, problem: str) -> ValueError:
         """An error about the token at the cursor."""

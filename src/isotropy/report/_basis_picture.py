@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from isotropy._run import atomic_write
-from isotropy.bases import Basis, BlockBasis, OrbitBasis
+from isotropy.bases import Basis
 from isotropy.reps import Leaf, Product, Rep
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def colour_classes(basis: Basis) -> tuple[Tensor, Tensor]:
 
     Two entries are in one class when they are equal, up to sign, in every symmetric vector.
     """
-    orbits = basis.orbits() if isinstance(basis, BlockBasis) else basis
-    if isinstance(orbits, OrbitBasis):
+    orbits = basis.orbits()
+    if orbits is not None:
         signs = torch.ones_like(orbits.labels) if orbits.signs is None else orbits.signs
         return orbits.labels, signs
     # equal rows of Q are equal in a generic combination, and different ones differ

@@ -3,12 +3,14 @@
 from isotropy.reps._algebra import Product, Sum
 from isotropy.reps._leaves import (
     CustomRep,
+    Determinant,
     Leaf,
     Pseudoscalar,
     Regular,
     Scalar,
     T,
     V,
+    Vector,
 )
 from isotropy.reps._parse import parse_rep
 from isotropy.reps._placed import Rebased, Selected
@@ -17,6 +19,7 @@ from isotropy.reps._symmetry import Symmetry
 
 __all__ = [
     "CustomRep",
+    "Determinant",
     "Leaf",
     "Product",
     "Pseudoscalar",
@@ -29,5 +32,6 @@ __all__ = [
     "Symmetry",
     "T",
     "V",
+    "Vector",
     "parse_rep",
 ]

@@ -49,6 +49,10 @@ class Product(Rep):
     def _leaf_groups(self) -> tuple[Group | None, ...]:
         return tuple(g for factor in self.factors for g in factor._leaf_groups())
 
+    @property
+    def is_complex(self) -> bool:
+        return any(factor.is_complex for factor in self.factors)
+
     def _key(self) -> Key:
         return ("product", *(factor._key() for factor in self.factors))
 
@@ -103,6 +107,10 @@ class Sum(Rep):
 
     def _leaf_groups(self) -> tuple[Group | None, ...]:
         return tuple(g for _, term in self.terms for g in term._leaf_groups())
+
+    @property
+    def is_complex(self) -> bool:
+        return any(term.is_complex for _, term in self.terms)
 
     def _key(self) -> Key:
         return ("sum", *((count, term._key()) for count, term in self.terms))

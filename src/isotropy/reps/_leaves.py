@@ -9,7 +9,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from isotropy.groups import Dense, Group, LinearMap, Monomial, Operator, as_linear_map
+from isotropy.groups import Dense, Group, LinearMap, Monomial, Operator, Zero, as_linear_map
 from isotropy.reps._algebra import Product, Sum
 from isotropy.reps._rep import Key, Rep
 
@@ -58,7 +58,11 @@ class Leaf(Rep):
         return self.leaf_group
 
     def _key(self) -> Key:
-        return (self._name(), self.dual, self.leaf_group)
+        return (*self._kind(), self.dual, self.leaf_group)
+
+    def _kind(self) -> Key:
+        """What tells this kind of leaf from others that may be written alike."""
+        return (type(self).__module__, type(self).__qualname__, self._name())
 
     def _text(self, silent: Group | None) -> str:
         text = self._name() + (".T" if self.dual else "")
@@ -135,7 +139,7 @@ class RegularRep(Leaf):
         return self._table_group().element_table.left_multiplication(self._part(g))
 
     def _drho(self, a: Mapping[Group, LinearMap]) -> LinearMap:
-        raise ValueError(f"expected a finite group for its regular representation, got {self.of}")
+        return Zero(self.size())  # a finite group has no Lie algebra; its part of one is zero
 
     def _rebind(self, subgroups: Mapping[Group, Group]) -> Rep:
         group = self._bound_group()
@@ -146,7 +150,8 @@ class RegularRep(Leaf):
         return self
 
     def _key(self) -> Key:
-        return (self._name(), self.leaf_group, self.of)
+        layout = None if self.of is None else self.of.element_layout
+        return (*self._kind(), self.leaf_group, self.of, layout)
 
     def _text(self, silent: Group | None) -> str:
         if self.of == self.leaf_group:
@@ -218,7 +223,14 @@ class CustomRep(Leaf):
         return Dense(-tangent.mT if self.dual else tangent)
 
     def _key(self) -> Key:
-        return ("custom", self.name, id(self.function), self.dual, self.leaf_group)
+        return ("opaque", self.name, id(self.function), self.dual, self.leaf_group)
+
+    @property
+    def is_complex(self) -> bool:
+        """Whether its values are complex, be the group real or not."""
+        if self.leaf_group is None:
+            return False
+        return bool(self.function(self._identity()).is_complex())
 
     def _require_homomorphism(self, group: Group) -> None:
         if any(isinstance(g, Operator) for g in (*group.discrete, *group.algebra)):

@@ -36,7 +36,8 @@ def parse_rep(text: str, custom: Mapping[str, Rep] | None = None) -> Rep:
 Regular, T(p,q) or a bracket, got 'W' at position 4
     """
     reader = Reader(text, "representation")
-    rep = read_rep(reader, dict(custom or {}))
+    with reader.nesting():
+        rep = read_rep(reader, dict(custom or {}))
     reader.finish()
     return rep
 
@@ -133,6 +134,8 @@ def _read_atom(reader: Reader, custom: Mapping[str, Rep]) -> Rep:
         p = reader.integer()
         q = reader.integer() if reader.take(",") else 0
         reader.expect(")")
+        if max(p, q) > 1000:
+            raise reader.error(f"expected a tensor power between 0 and 1000, not {max(p, q)}")
         return T(p, q)
     found = _NAMES.get(name) or custom.get(name)
     if found is None:

@@ -61,6 +61,10 @@ class Selected(Rep):
     def _leaf_groups(self) -> tuple[Group | None, ...]:
         return self.inner._leaf_groups()
 
+    @property
+    def is_complex(self) -> bool:
+        return self.inner.is_complex
+
     def _key(self) -> Key:
         return ("on", self.inner._key(), self.columns, self.of)
 
@@ -109,8 +113,13 @@ class Rebased(Rep):
     def _leaf_groups(self) -> tuple[Group | None, ...]:
         return self.inner._leaf_groups()
 
+    @property
+    def is_complex(self) -> bool:
+        return self.inner.is_complex or self.change.is_complex
+
     def _key(self) -> Key:
-        return ("change_basis", self.inner._key(), self.change.value())
+        kind = "change_basis" if self.change.by_value else "opaque"
+        return (kind, self.inner._key(), self.change.value())
 
     def _text(self, silent: Group | None) -> str:
         if isinstance(self.change, Monomial) and self.change.sign is None:

@@ -32,6 +32,11 @@ class Rep(ABC):
     Immutable, hashable, compared by value. ``str`` parses back through ``parse_rep``.
     """
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in self.__dict__:
+            raise AttributeError(f"representations are immutable; cannot set {name!r}")
+        super().__setattr__(name, value)
+
     # --- to be given by each kind ---------------------------------------------------------
 
     @abstractmethod
@@ -90,8 +95,10 @@ class Rep(ABC):
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The distinct groups it is bound to, in order of appearance."""
-        return tuple(dict.fromkeys(g for g in self._leaf_groups() if g is not None))
+        """The distinct groups it is bound to, in order of appearance; no factors of others."""
+        found = tuple(dict.fromkeys(g for g in self._leaf_groups() if g is not None))
+        products = [g for g in found if isinstance(g, DirectProduct)]
+        return tuple(g for g in found if not any(p.factors.count(g) == 1 for p in products))
 
     @property
     def is_bound(self) -> bool:
@@ -109,7 +116,7 @@ class Rep(ABC):
     @property
     def is_complex(self) -> bool:
         """Whether it acts on a complex space."""
-        return any(g.is_complex for g in self.groups)
+        return any(g.is_complex for g in self._leaf_groups() if g is not None)
 
     # --- its action -----------------------------------------------------------------------
 
@@ -177,8 +184,8 @@ class Rep(ABC):
 
     def __pow__(self, power: int) -> Rep:
         """The tensor power."""
-        if isinstance(power, bool) or not isinstance(power, int) or power < 0:
-            raise ValueError(f"expected a tensor power of at least 0, got {power!r}")
+        if isinstance(power, bool) or not isinstance(power, int) or not 0 <= power <= 1000:
+            raise ValueError(f"expected a tensor power between 0 and 1000, got {power!r}")
         from isotropy.reps._algebra import Product
 
         return Product.of([self] * power)

@@ -100,12 +100,13 @@ class Symmetry:
             ValueError: If it does not parse; the message says where.
         """
         reader = Reader(text, "symmetry")
-        group = read_group(reader)
-        reader.expect(":")
         names = dict(custom or {})
-        rep_in = read_rep(reader, names, maps=False)
-        reader.expect(">>")
-        rep_out = read_rep(reader, names, maps=False)
+        with reader.nesting():
+            group = read_group(reader)
+            reader.expect(":")
+            rep_in = read_rep(reader, names, maps=False)
+            reader.expect(">>")
+            rep_out = read_rep(reader, names, maps=False)
         reader.finish()
         return Symmetry(group, rep_in, rep_out)
 

@@ -1,0 +1,196 @@
+"""Answers that were once wrong."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from isotropy import CustomRep, Regular, Rep, Scalar, Symmetry, V, equivariant_basis, parse_rep
+from isotropy.bases import BasisCache, _cache, solve_dense
+from isotropy.bases._cache import key_of
+from isotropy.groups import (
+    SO,
+    C2d,
+    D2d,
+    Dense,
+    GridShifts,
+    GridTurns,
+    Group,
+    Operator,
+    S,
+    SO13p,
+    Trivial,
+    Z,
+    decode,
+    embed,
+    encode,
+    p4,
+    parse_group,
+    semidirect,
+)
+from isotropy.reps import T
+
+
+def test_equal_groups_with_their_elements_in_another_order() -> None:
+    a, b = p4(3), semidirect(GridShifts(3), GridTurns(3))
+    assert a == b
+    assert Regular(a) != Regular(b)
+    cache = BasisCache()
+    for group in (a, b):
+        assert equivariant_basis((V >> Regular)(group), cache=cache).residual() == 0.0
+
+
+def test_complex_answers_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ISOTROPY_CACHE", str(tmp_path))
+    monkeypatch.setattr(_cache, "WORTH_A_FILE", 0.0)
+    rep = T(1, 1)(Group(algebra=[[[1j, 0.0], [0.0, 0.0]]]))
+    first = equivariant_basis(rep, method="dense", cache=BasisCache())
+    second = equivariant_basis(rep, method="dense", cache=BasisCache())
+    assert torch.equal(first.dense(), second.dense())
+
+
+def test_complex_representations_of_real_groups() -> None:
+    charge = CustomRep("Charge", lambda g: torch.complex(g[0, 0], g[1, 0])[None, None])
+    assert charge(SO(2)).is_complex
+    assert equivariant_basis(charge(SO(2))).rank == 0
+    assert equivariant_basis((charge * charge.T)(SO(2))).rank == 1
+    change = torch.tensor([[1, 1], [1j, -1j]], dtype=torch.complex128)
+    assert equivariant_basis(V(SO(2)).change_basis(change) ** 2).rank == 2
+
+
+@pytest.mark.parametrize(
+    "rep",
+    [
+        Symmetry(S(3) * SO(2), V, V(SO(2))).maps,
+        (V(Z(2)) * V)(Z(2) * Z(3)),
+        (V(SO(2)) + V)(D2d(3) * SO(2)),
+        (V(SO(2)) * V)(D2d(3) * SO(2)),
+    ],
+    ids=str,
+)
+def test_a_product_beside_one_of_its_factors(rep: Rep) -> None:
+    basis = equivariant_basis(rep, cache=False)
+    q, p = basis.dense(), solve_dense(rep).dense()
+    torch.testing.assert_close(q @ q.T, p @ p.T)
+
+
+def test_generators_are_copied() -> None:
+    given = torch.tensor([1, 2, 0])
+    group = Group([given])
+    given.copy_(torch.arange(3))
+    assert group == Z(3)
+    rep = V(Z(3))
+    with pytest.raises(AttributeError, match="immutable"):
+        rep.dual = True  # type: ignore[attr-defined]
+
+
+def test_opaque_changes_of_basis_are_never_kept() -> None:
+    flip = Operator(2, lambda x: x.flip(-1))
+    assert key_of(V(SO(2)).change_basis(flip), "dense") is None
+    assert Operator(2, torch.neg).value() != Operator(3, torch.neg).value()
+
+
+def test_integer_coordinates() -> None:
+    basis = equivariant_basis(V(S(3)))
+    torch.testing.assert_close(
+        basis.combine(torch.tensor([1])), torch.full((3,), 3**-0.5, dtype=torch.float64)
+    )
+
+
+def test_rounded_generators_are_refused() -> None:
+    angle = 2 * math.pi / 3
+    turn = [[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]]
+    assert equivariant_basis(T(2)(Group([turn]))).rank == 2
+    with pytest.raises(ValueError, match=r"in float64, got torch\.float32"):
+        Group([torch.tensor(turn)])
+    assert Group([torch.tensor([[0.0, -1.0], [1.0, 0.0]])]).order() == 4
+
+
+def test_sampling_does_not_depend_on_the_scale_or_basis_of_generators() -> None:
+    tiny = Group(algebra=[1e-8 * SO(2).algebra[0].dense()])
+    assert abs(float(tiny.sample(4000, generator=0).trace().mean())) < 0.15
+    tilted = Group(C2d(100).conjugate([[1.0, 0.5], [0.0, 2.0]]).discrete)
+    assert tilted.is_compact
+    assert abs(float(tilted.sample(4000, generator=0).trace().mean())) < 0.15
+    mirrors = Group(D2d(100).discrete)
+    assert abs(float(mirrors.sample(4000, generator=0).trace().mean())) < 0.15
+
+
+def test_orders() -> None:
+    turn = [[math.cos(0.411), -math.sin(0.411)], [math.sin(0.411), math.cos(0.411)]]
+    with pytest.raises(ValueError, match="infinite or larger order"):
+        Group([turn]).order()
+    assert Group(algebra=[[[0.0, 0.0], [0.0, 0.0]]], d=2).order() == 1
+
+
+def test_semidirect_products_check_the_acting_algebra() -> None:
+    with pytest.raises(ValueError, match="normalise"):
+        semidirect(embed(C2d(3), 3), embed(SO(2), 3, 1))
+
+
+def test_membership_of_large_boosts() -> None:
+    boost = torch.linalg.matrix_exp(10 * SO13p().algebra[0].dense())
+    assert SO13p().contains(boost)
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        Group((D2d(3) * Z(2)).discrete),
+        Group([Dense(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))]),
+        Z(2).conjugate([[0.0, 2.0], [0.5, 0.0]]).conjugate([[0.0, 2.0], [0.5, 0.0]]),
+    ],
+    ids=str,
+)
+def test_groups_that_did_not_parse_back(group: Group) -> None:
+    assert parse_group(str(group)) == group
+
+
+def test_bases_that_did_not_parse_back() -> None:
+    rep = V(Z(2)).change_basis(Dense(torch.eye(2)))
+    assert parse_rep(str(rep)) == rep
+    named = equivariant_basis(T(3)(Group([[1, 2, 3, 0]])))
+    assert str(named.rep).startswith("T(3)(Group")
+    assert str(equivariant_basis(T(3)(Z(4))).rep) == "T(3)(Z(4))"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Group(discrete=5)", "expected a list of generators"),
+        ("(" * 5000 + "Z(3)" + ")" * 5000, "fewer brackets"),
+    ],
+)
+def test_hostile_texts(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        parse_group(text)
+
+
+def test_hostile_sizes() -> None:
+    with pytest.raises(ValueError, match=r"needs \d+\.\d GB"):
+        Z(10**10).discrete  # noqa: B018
+    with pytest.raises(ValueError, match=r"Lie algebra of SO\(400\) needs"):
+        SO(400).algebra  # noqa: B018
+    with pytest.raises(ValueError, match="between 0 and 1000"):
+        parse_rep("T(99999999)")
+    with pytest.raises(ValueError, match=r"needs \d+\.\d GB"):
+        equivariant_basis(T(100)(parse_group("GL(2)")))
+    permutation = encode(Group([[1, 0]]))[:7]
+    with pytest.raises(ValueError, match="ends too early"):
+        decode(permutation + "0" * 4 + "11010" + format(10**8 - 2**26, "026b") + "0100")
+
+
+def test_bad_generators() -> None:
+    for bad in ([S(3).sample(4)], [Dense(torch.zeros(3, 3))]):
+        with pytest.raises(ValueError, match=r"single map|singular"):
+            Group(bad)
+    with pytest.raises(ValueError, match="at least two groups"):
+        type(Z(2) * Z(2))(Z(2))
+
+
+def test_a_wide_sum_is_cheap_to_compare() -> None:
+    assert SO(3) + Trivial(50_000) == SO(3) + Trivial(50_000)
+    assert (Scalar + V)(SO(2)).is_complex is False
