@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from isotropy import CustomRep, Regular, Rep, Scalar, Symmetry, V, equivariant_basis, parse_rep
-from isotropy.bases import BasisCache, _cache, solve_dense
+from isotropy.bases import BasisCache, _cache, _change_of_basis, solve_dense
 from isotropy.bases._cache import key_of
 from isotropy.groups import (
     SO,
@@ -189,6 +189,51 @@ def test_bad_generators() -> None:
             Group(bad)
     with pytest.raises(ValueError, match="at least two groups"):
         type(Z(2) * Z(2))(Z(2))
+
+
+@pytest.mark.parametrize(
+    ("text", "rep"),
+    [
+        *(("Inversion(3)", T(2)), ("Scaling(3)", T(1, 1)), ("SO(3)", T(3)), ("O(3)", T(2, 2))),
+        *(("SU(2)", T(1, 1)), ("SO13p", T(2)), ("S(3)", T(2, 1)), ("D2d(5)", T(3))),
+    ],
+)
+@pytest.mark.parametrize("condition", [3.0, 1e4, 1e6])
+def test_ranks_do_not_depend_on_coordinates(text: str, rep: Rep, condition: float) -> None:
+    group = parse_group(text)
+    rng = torch.Generator().manual_seed(0)
+    u, _, v = torch.linalg.svd(torch.randn(group.d, group.d, dtype=torch.float64, generator=rng))
+    change = u @ torch.diag(torch.logspace(0, math.log10(condition), group.d).double()) @ v
+    moved = group.conjugate(change)
+    basis = equivariant_basis(rep(moved), cache=False)
+    assert basis.rank == equivariant_basis(rep(group), cache=False).rank
+    q = basis.dense()
+    torch.testing.assert_close(q.mH @ q, torch.eye(basis.rank, dtype=basis.dtype))
+    if condition < 10 and basis.rank:
+        p = solve_dense(rep(moved)).dense()
+        torch.testing.assert_close(q @ q.mH, p @ p.mH)
+        v = torch.randn(2, basis.size, dtype=basis.dtype, generator=rng)
+        torch.testing.assert_close(basis.coordinates(v), v @ q.conj())
+        assert basis.combine(torch.ones(basis.rank)).dtype in (torch.float32, torch.complex64)
+
+
+@pytest.mark.parametrize("largest", [0, 10**7])
+def test_changed_coordinates_of_a_representation(
+    largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_change_of_basis, "LARGEST_MATRIX", largest)
+    change = [[1.0, 0.5], [0.0, 2.0]]
+    for rep in (
+        V(SO(2)).change_basis(change) ** 2,
+        V(SO(2)).change_basis(change) >> V(SO(2)),
+        (V(Z(2)).change_basis(change) + Scalar) >> V(Z(2)),
+    ):
+        basis = equivariant_basis(rep, cache=False)
+        q, p = basis.dense(), solve_dense(rep).dense()
+        torch.testing.assert_close(q @ q.mH, p @ p.mH)
+        torch.testing.assert_close(q.mH @ q, torch.eye(basis.rank, dtype=basis.dtype))
+        v = torch.randn(2, basis.size, dtype=basis.dtype)
+        torch.testing.assert_close(basis.coordinates(v), v @ q.conj())
 
 
 def test_a_wide_sum_is_cheap_to_compare() -> None:

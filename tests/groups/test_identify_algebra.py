@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from isotropy.groups import parse_group
+from isotropy.groups import _identify_algebra, parse_group
 from isotropy.groups._balanced_frame import balanced_frame
 from isotropy.groups._identify_algebra import AlgebraIdentity, identify_algebra
 from isotropy.groups._intertwiners import orthonormal_span
 from isotropy.groups._lie_structure import LieStructure
+from isotropy.groups._standard_algebras import StandardAlgebra
 
 Array = NDArray[Any]
 
@@ -456,6 +457,15 @@ def test_a_proper_subalgebra_is_not_taken_for_the_whole() -> None:
     found = identify_algebra(half)
     assert found.expression is None
     assert found.name == "su(2), acting on R^4 as on C^2"
+
+
+def test_what_is_not_proven_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = StandardAlgebra("SO", (3,)), np.eye(3)
+    monkeypatch.setattr(_identify_algebra, "classical", lambda *_: wrong)
+    assert identify_algebra(so(3).basis).expression == "SO(3)"
+    found = identify_algebra(so(1, 2).basis)
+    assert found.expression is None
+    assert "sl(2,R)" in found.name
 
 
 # --- bad input ----------------------------------------------------------------------------------

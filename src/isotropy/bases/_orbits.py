@@ -7,6 +7,7 @@ cover (i,+), (i,−): an orbit that meets its own negative carries no fixed vect
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,7 +43,8 @@ class OrbitBasis(Basis):
         self.method = "orbits"
         self.labels = labels
         self.signs = signs
-        self.counts = torch.bincount(labels[labels >= 0])
+        numbers = labels.numpy()
+        self.counts = torch.from_numpy(np.bincount(numbers[numbers >= 0]))
         self.rank = len(self.counts)
 
     def orbits(self) -> OrbitBasis:

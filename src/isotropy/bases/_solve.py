@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from isotropy.bases._basis import Basis
 from isotropy.bases._blocks import axes_of, solve_blocks
 from isotropy.bases._cache import BasisCache
+from isotropy.bases._change_of_basis import in_good_coordinates, solve_rebased
 from isotropy.bases._dense import solve_dense
 from isotropy.bases._invariant_theory import solve_invariant_theory
 from isotropy.bases._krylov import solve_krylov
@@ -89,6 +90,9 @@ def _solve(rep: Rep, method: Method, cache: BasisCache) -> Basis:
     if is_kronecker(plain):
         assert isinstance(plain, Product)
         return solve_kronecker(plain, solve).of(rep)
+    good = in_good_coordinates(plain)
+    if good is not None:
+        return solve_rebased(plain, *good, solve).of(rep)
     if is_solvable_by_wreath_rule(plain):
         return solve_wreath(plain, solve).of(rep)
     return _solve_alone(plain, _choose(plain), cache).of(rep)

@@ -21,8 +21,8 @@ from isotropy.groups._intertwiners import Array, flattened, intertwiner_gram, or
 
 _LONGEST_STEP = 0.5  # along each eigenvector of the Hessian; beyond, f is no longer quadratic
 _FLAT = 1e-8  # relative curvature below which a direction leaves the span where it is
-_NEARLY_FLAT = 1e-6
-_WORST_CONDITION = 1e8
+_NEARLY_FLAT = 1e-6  # the same, for a move after the descent
+_WORST_CONDITION = 1e8  # of P; beyond, P⁻¹ A P is rounding error
 _CONVERGED = 1e-6  # turn of the span below which the next would be of the order of rounding
 _STEPS = 40
 
@@ -68,7 +68,7 @@ def _well_conditioned(frame: Array, flat: Array) -> Array:
         inverse = np.linalg.inv(square)
         slopes = 2.0 * rows @ flattened((square - inverse)[None])[0]
         weighted = (square + inverse) @ flat
-        hessian = 4.0 * rows @ flattened(weighted + weighted.conj().transpose(0, 2, 1)).T / 2.0
+        hessian = 2.0 * rows @ flattened(weighted + weighted.conj().transpose(0, 2, 1)).T
         step = -np.linalg.solve(hessian, slopes)
         frame = frame @ _exponential(np.tensordot(step, flat, 1))
         if np.linalg.norm(step) < 1e-3:
@@ -96,16 +96,13 @@ def _newton_step(algebra: Array, directions: Array) -> tuple[Array, float, Array
     descent = (algebra @ adjoint - adjoint @ algebra).sum(0)
     slopes = flattened(directions) @ flattened(descent[None])[0]
     curvatures, axes = np.linalg.eigh(_hessian(algebra, directions))
-    curved = curvatures > _FLAT * max(curvatures[-1], np.finfo(float).tiny)
+    scale = max(curvatures[-1], 1e-4)  # for scalings alone all directions are flat
+    curved = curvatures > _FLAT * scale
     newton = np.divide(axes.T @ slopes, curvatures, where=curved, out=np.zeros_like(curvatures))
     newton = np.clip(newton, -_LONGEST_STEP, _LONGEST_STEP)
     change = float(np.sqrt(newton**2 @ np.where(curved, curvatures, 0.0)))
-    flat = axes.T[curvatures <= _NEARLY_FLAT * curvatures[-1]]
-    return (
-        np.tensordot(axes @ newton, directions, 1),
-        change,
-        np.tensordot(flat, directions, 1),
-    )
+    flat = np.tensordot(axes.T[curvatures <= _NEARLY_FLAT * scale], directions, 1)
+    return np.tensordot(axes @ newton, directions, 1), change, flat
 
 
 def _hessian(algebra: Array, directions: Array) -> Array:

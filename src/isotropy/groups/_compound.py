@@ -9,7 +9,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from isotropy.groups._maps import Dense, LinearMap, Monomial, digest
+from isotropy.groups._maps import Dense, LinearMap, Monomial, broadcast_shapes, digest
 
 
 class _Compound(LinearMap):
@@ -19,7 +19,7 @@ class _Compound(LinearMap):
 
     def _set_parts(self, parts: tuple[LinearMap, ...]) -> None:
         self.parts = parts
-        self.batch = torch.broadcast_shapes(*(part.batch for part in parts))
+        self.batch = broadcast_shapes(*(part.batch for part in parts))
 
     @abstractmethod
     def _rebuild(self, parts: tuple[LinearMap, ...]) -> LinearMap:
@@ -74,7 +74,7 @@ class Kron(_Compound):
         return Kron(parts)
 
     def apply(self, x: Tensor) -> Tensor:
-        lead = torch.broadcast_shapes(x.shape[:-1], self.batch)
+        lead = broadcast_shapes(x.shape[:-1], self.batch)
         x = x.expand(*lead, self.size).reshape(*lead, *(part.size for part in self.parts))
         for axis, part in enumerate(self.parts):
             if not (isinstance(part, Monomial) and part.is_identity):
@@ -116,7 +116,7 @@ class KronSum(_Compound):
         return str([part.size for part in self.parts]).encode()
 
     def apply(self, x: Tensor) -> Tensor:
-        lead = torch.broadcast_shapes(x.shape[:-1], self.batch)
+        lead = broadcast_shapes(x.shape[:-1], self.batch)
         x = x.expand(*lead, self.size).reshape(*lead, *(part.size for part in self.parts))
         total = reduce(
             torch.add,
@@ -152,7 +152,7 @@ class BlockDiagonal(_Compound):
         return str(self.counts).encode()
 
     def apply(self, x: Tensor) -> Tensor:
-        lead = torch.broadcast_shapes(x.shape[:-1], self.batch)
+        lead = broadcast_shapes(x.shape[:-1], self.batch)
         x = x.expand(*lead, self.size)
         pieces = []
         widths = [n * block.size for n, block in zip(self.counts, self.parts, strict=True)]
@@ -261,7 +261,7 @@ def _apply_on_axis(part: LinearMap, x: Tensor, axis: int, axes: int) -> Tensor:
 
 
 def _kron_monomial(a: Monomial, b: Monomial) -> Monomial:
-    lead = torch.broadcast_shapes(a.batch, b.batch)
+    lead = broadcast_shapes(a.batch, b.batch)
     index = a.index.unsqueeze(-1) * b.size + b.index.unsqueeze(-2)
     index = index.expand(*lead, a.size, b.size).reshape(*lead, a.size * b.size)
     if a.sign is None and b.sign is None:
@@ -274,7 +274,7 @@ def _kron_monomial(a: Monomial, b: Monomial) -> Monomial:
 
 
 def _side_by_side_monomial(a: Monomial, b: Monomial) -> Monomial:
-    lead = torch.broadcast_shapes(a.batch, b.batch)
+    lead = broadcast_shapes(a.batch, b.batch)
     index = torch.cat([a.index.expand(*lead, a.size), b.index.expand(*lead, b.size) + a.size], -1)
     if a.sign is None and b.sign is None:
         return Monomial(index)

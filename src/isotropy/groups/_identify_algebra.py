@@ -248,11 +248,9 @@ def _with_scalings(algebra: Array, tolerance: float) -> Found | None:
     traces = np.trace(algebra, axis1=1, axis2=2).real
     rest = algebra - traces[:, None, None] / d * np.eye(d)
     found = _recognise(orthonormal_span(rest, 1e-6), tolerance)
-    return (
-        None
-        if found is None
-        else product_of((found[0], StandardAlgebra("Scaling", (1,))), found[1])
-    )
+    if found is None:
+        return None
+    return product_of((found[0], StandardAlgebra("Scaling", (1,))), found[1])
 
 
 def _tensor_product(algebra: Array, tolerance: float) -> Found | None:

@@ -128,8 +128,8 @@ class LieStructure:
 
     def quotient(self, ideal: Array) -> LieStructure:
         """The algebra modulo an ideal."""
-        _, _, rows = np.linalg.svd(ideal) if len(ideal) else (0, 0, self.whole)
-        return self.restricted(rows[len(ideal) :])
+        values, vectors = np.linalg.eigh(ideal.T @ ideal)  # a projection
+        return self.restricted(vectors.T[values < 0.5])
 
     def restricted(self, subspace: Array) -> LieStructure:
         """The brackets within a subspace, what leaves it orthogonally cut off."""

@@ -15,9 +15,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from isotropy._run import require_memory
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> torch.Size:
+    """The common shape of batches; torch's own loads half a second of modules at its first call."""
+    return torch.Size(np.broadcast_shapes(*shapes))
 
 
 class LinearMap(ABC):
@@ -157,13 +164,13 @@ class Monomial(LinearMap):
 
     def apply(self, x: Tensor) -> Tensor:
         if self.is_identity:
-            return x.expand(*torch.broadcast_shapes(x.shape[:-1], self.batch), self.size)
+            return x.expand(*broadcast_shapes(x.shape[:-1], self.batch), self.size)
         if self.sign is not None:
             x = x * self.sign.to(x.device, x.dtype)
         source = self._source.to(x.device)
         if not self.batch:
             return x[..., source]
-        lead = torch.broadcast_shapes(x.shape[:-1], self.batch)
+        lead = broadcast_shapes(x.shape[:-1], self.batch)
         return x.expand(*lead, self.size).gather(-1, source.expand(*lead, self.size))
 
     def inverse(self) -> Monomial:
@@ -208,7 +215,7 @@ class Monomial(LinearMap):
 
     def compose_monomial(self, other: Monomial) -> Monomial:
         """The composition with another signed permutation, again one."""
-        lead = torch.broadcast_shapes(self.batch, other.batch)
+        lead = broadcast_shapes(self.batch, other.batch)
         first = other.index.expand(*lead, self.size)
         index = self.index.expand(*lead, self.size).gather(-1, first)
         sign = None if other.sign is None else other.sign.expand_as(first)
@@ -339,9 +346,6 @@ class Zero(LinearMap):
 
 def _parity(permutation: np.ndarray[Any, Any]) -> int:
     """Sign of a permutation: (-1)^(n - number of cycles)."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
     size = len(permutation)
     graph = csr_array((np.ones(size), permutation, np.arange(size + 1)), shape=(size, size))
     cycles = connected_components(graph, directed=True, connection="strong", return_labels=False)

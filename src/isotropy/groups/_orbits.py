@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from isotropy.groups._maps import Monomial
@@ -32,18 +34,16 @@ def components(permutations: Iterable[Monomial | None], size: int) -> Tensor:
     for permutation in permutations:
         assert permutation is not None
         assert permutation.sign is None
-        if not permutation.is_identity:
-            labels, count = _merge(labels, count, permutation.index.numpy())
+        labels, count = _merge(labels, count, permutation.index.numpy())
     return torch.from_numpy(_by_first_appearance(labels, count))
 
 
 def _merge(labels: Labels, count: int, target: Labels) -> tuple[Labels, int]:
     """Join the orbits ``labels`` (``count`` of them) of every point and its image."""
-    from scipy.sparse import csr_array
-    from scipy.sparse.csgraph import connected_components
-
     source, sink = labels, labels[target]
     apart = source != sink
+    if not apart.any():
+        return labels, count
     source, sink = source[apart], sink[apart]
     graph = csr_array((np.ones(len(source), np.int8), (source, sink)), shape=(count, count))
     found, part = connected_components(graph, directed=False)

@@ -1,0 +1,91 @@
+"""Other coordinates: solve in the good ones and carry the answer over.
+
+Inv(P₁ρ₁P₁⁻¹ ⊗ …) = (P₁ ⊗ …) Inv(ρ₁ ⊗ …). Solving in the given coordinates would square the
+condition of P into every rank decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from isotropy.bases._basis import Basis
+from isotropy.bases._dense import DenseBasis
+from isotropy.groups import Conjugate, Dense, Kron, LinearMap, Monomial
+from isotropy.reps import Determinant, Product, Rebased, Rep, Vector
+
+LARGEST_MATRIX = 10**7
+
+
+class RebasedBasis(Basis):
+    """A basis in other coordinates: Q = (P₁ ⊗ … ⊗ P_k) Q₀ R⁻¹.
+
+    Args:
+        rep: The representation in the given coordinates.
+        change: P₁ ⊗ … ⊗ P_k.
+        inner: Q₀, the basis in the good coordinates.
+    """
+
+    def __init__(self, rep: Rep, change: LinearMap, inner: Basis) -> None:
+        self.rep = rep
+        self.change = change
+        self.inner = inner
+        self.rank = inner.rank
+        self.method = inner.method
+        self.triangle = torch.linalg.qr(self.carried(), mode="r").R
+
+    def carried(self) -> Tensor:
+        """(P₁ ⊗ … ⊗ P_k) Q₀ as a matrix, shape (size, rank)."""
+        return self.change.apply(self.inner.combine(torch.eye(self.rank, dtype=self.dtype))).mT
+
+    def _combine(self, beta: Tensor) -> Tensor:
+        inverse = torch.linalg.inv(self.triangle).to(beta.device, self._dtype(beta))
+        return self.change.apply(self.inner.combine(beta.to(inverse.dtype) @ inverse.mT))
+
+    def _coordinates(self, v: Tensor) -> Tensor:
+        inverse = torch.linalg.inv(self.triangle).to(v.device, self._dtype(v))
+        back = self.change.transpose().apply(v.to(inverse.dtype).conj()).conj()
+        beta: Tensor = self.inner.coordinates(back) @ inverse.conj()
+        return beta
+
+    def _dtype(self, x: Tensor) -> torch.dtype:
+        return torch.promote_types(x.dtype, torch.complex32) if self.dtype.is_complex else x.dtype
+
+
+def in_good_coordinates(rep: Rep) -> tuple[Rep, LinearMap] | None:
+    """A representation in the coordinates of its group, and the way back; None if it is so."""
+    factors = rep.factors if isinstance(rep, Product) else (rep,)
+    pairs = [_undone(factor) for factor in factors]
+    if all(inner is factor for (inner, _), factor in zip(pairs, factors, strict=True)):
+        return None
+    inner = Product.of([part for part, _ in pairs])
+    if any(isinstance(group, Conjugate) for group in inner.groups):
+        return None  # a leaf that cannot be carried over
+    return inner, Kron(tuple(change for _, change in pairs))
+
+
+def solve_rebased(rep: Rep, inner: Rep, change: LinearMap, solve: Callable[[Rep], Basis]) -> Basis:
+    """The basis of ``rep`` from that of ``inner``, the same in good coordinates.
+
+    Small ones are kept as a matrix, whose columns are orthonormal however bad the change.
+    """
+    basis = RebasedBasis(rep, change, solve(inner))
+    if basis.size * basis.rank > LARGEST_MATRIX:
+        return basis
+    return DenseBasis(rep, torch.linalg.qr(basis.carried()).Q, basis.method)
+
+
+def _undone(factor: Rep) -> tuple[Rep, LinearMap]:
+    """A factor in good coordinates, and the change from them to the given ones."""
+    if isinstance(factor, Rebased) and factor.change.by_value:
+        inner, change = _undone(factor.inner)
+        return inner, Dense(factor.change.dense()) @ change
+    group = factor.groups[0] if len(factor.groups) == 1 else None
+    if isinstance(group, Conjugate) and isinstance(factor, Determinant):
+        return Determinant(group.inner, dual=factor.dual), Monomial.identity(1)
+    if isinstance(group, Conjugate) and isinstance(factor, Vector):
+        change = group.change.inverse().transpose() if factor.dual else group.change
+        return Vector(group.inner, dual=factor.dual), change
+    return factor, Monomial.identity(factor.size())
