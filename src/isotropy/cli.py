@@ -199,6 +199,8 @@ _COMMON_OPTIONS: tuple[tuple[str, Any, object], ...] = (
 def _print(answer: Answer, frame: Frame) -> None:
     from isotropy._run import json_text
 
+    if sys.stdout is None:
+        raise OSError("standard output is closed")
     sys.stdout.write((json_text(answer.data) if frame.json else str(answer)) + "\n")
     sys.stdout.flush()
 
@@ -348,9 +350,12 @@ def basis(
 
     symmetry = parse_group(group)
     acting = parse_rep(rep)(symmetry)
-    start = time.perf_counter()
-    solved = equivariant_basis(acting, method=method.value, cache=not no_cache)
-    seconds = time.perf_counter() - start
+    with frame.progress("solving") as progress:
+        start = time.perf_counter()
+        solved = equivariant_basis(
+            acting, method=method.value, cache=not no_cache, progress=progress
+        )
+        seconds = time.perf_counter() - start
     data: dict[str, Any] = {
         "group": str(symmetry),
         "rep": rep.strip(),  # as it was asked: V>>V and T(1,1) are one representation

@@ -239,3 +239,84 @@ def test_changed_coordinates_of_a_representation(
 def test_a_wide_sum_is_cheap_to_compare() -> None:
     assert SO(3) + Trivial(50_000) == SO(3) + Trivial(50_000)
     assert (Scalar + V)(SO(2)).is_complex is False
+
+
+def test_functions_that_are_no_generators() -> None:
+    with pytest.raises(ValueError, match="discrete generator 0 to be linear"):
+        Group([Operator(4, lambda x: x**2)])
+    with pytest.raises(ValueError, match="keeps the shape"):
+        Group([Operator(4, lambda x: x[..., :2])])
+    with pytest.raises(ValueError, match="expected a list of discrete generators, got 5"):
+        Group(5)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="opaque operators"):
+        Group([Operator(4, lambda x: x.roll(1, -1))]).order()
+
+
+def test_names_that_are_taken_and_groups_without_a_text() -> None:
+    with pytest.raises(ValueError, match="expected a new name"):
+        CustomRep("Scalar", lambda g: g)
+    opaque = Symmetry(Group([Operator(4, lambda x: x.roll(1, -1))]), V, V)
+    with pytest.raises(ValueError, match="can be written down"):
+        opaque.to_json()
+
+
+def test_arguments_of_the_wrong_kind() -> None:
+    with pytest.raises(TypeError, match="representation as rep_out, got str"):
+        Symmetry(SO(3), V, "V")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="expected a group, got str"):
+        Symmetry(SO(3), V, V).restrict("SO(3)")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="the class SO; add its brackets"):
+        V(SO)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"width 3 to apply a linear map to, got shape \(4,\)"):
+        SO(3).sample(generator=0).apply(torch.ones(4))
+    with pytest.raises(TypeError, match=r"use \.apply"):
+        SO(3).sample(generator=0) @ torch.ones(3)  # type: ignore[operator]
+    with pytest.raises(ValueError, match="a change of basis to be invertible"):
+        V(SO(2)).change_basis([[1.0, 0.0], [0.0, 0.0]])
+    assert equivariant_basis(V(S(3))).combine([1.0]).shape == (3,)  # type: ignore[arg-type]
+
+
+def test_membership_through_parts() -> None:
+    both = SO(3) + Z(2)
+    assert both.contains(both.sample(generator=0))
+    assert not both.contains(torch.eye(5) * -1)
+    about_z = embed(SO(2), 3)
+    assert about_z.contains(about_z.sample(generator=0))
+    assert not about_z.contains(SO(3).sample(generator=0))
+
+
+@pytest.mark.parametrize(
+    ("group", "rep"),
+    [
+        *(("Z(99999999999999999999)", "V"), ("SO(3)", "T(700)"), ("S(3)", "T(900)")),
+        *(("SO(100000)", "V"), ("GridShifts(100000)", "V"), ("S(3)", "T(2000)")),
+    ],
+)
+def test_huge_questions_get_a_sentence(group: str, rep: str) -> None:
+    with pytest.raises(ValueError, match=r"needs|expected") as caught:
+        equivariant_basis(parse_rep(rep)(parse_group(group)))
+    assert len(str(caught.value)) < 300
+
+
+def test_many_copies_cost_nothing() -> None:
+    basis = equivariant_basis((10**5 * V >> 10**5 * V)(S(3)))
+    assert basis.rank == 2 * 10**10
+    assert basis.residual() == 0.0
+
+
+def test_progress_is_reported_block_by_block() -> None:
+    steps = []
+    equivariant_basis((V + Scalar >> V + Scalar)(SO(3)), progress=steps.append)
+    assert [step.done for step in steps] == [0, 1, 2, 3]
+    assert {step.total for step in steps} == {4}
+
+
+def test_vanishing_entries_stay_white(tmp_path: Path) -> None:
+    from PIL import Image
+
+    from isotropy.report import plot_basis
+
+    path = plot_basis(equivariant_basis(T(4)(SO(3)), method="dense"), tmp_path / "basis.png")
+    with Image.open(path) as image:
+        colours = {colour for count, colour in image.convert("RGB").getcolors(10**6) if count > 999}
+    assert (153, 153, 153) not in colours

@@ -3,7 +3,7 @@
 from isotropy._run._checkpoints import Checkpoint
 from isotropy._run._files import atomic_write, cache_folder, write_json
 from isotropy._run._json import json_text
-from isotropy._run._memory import available_bytes, require_memory
+from isotropy._run._memory import amount, available_bytes, require_memory
 from isotropy._run._progress import ProgressCallback, Step, terminal_progress
 from isotropy._run._seeds import generator, spawn
 
@@ -11,6 +11,7 @@ __all__ = [
     "Checkpoint",
     "ProgressCallback",
     "Step",
+    "amount",
     "atomic_write",
     "available_bytes",
     "cache_folder",

@@ -51,9 +51,24 @@ def require_memory(wanted: int, what: str, instead: str) -> None:
     available = available_bytes()
     if wanted > available:
         raise ValueError(
-            f"{what} needs {wanted / 1e9:.1f} GB of memory "
+            f"{what} needs {_gigabytes(wanted)} GB of memory "
             f"but {available / 1e9:.1f} GB are free; {instead}"
         )
+
+
+def amount(count: int) -> str:
+    """A count in words that fit a sentence, however large.
+
+    Example:
+        >>> amount(6561), amount(9**99)
+        ('6561', 'about 10^94')
+    """
+    return str(count) if count < 10**12 else f"about 10^{len(str(count)) - 1}"
+
+
+def _gigabytes(count: int) -> str:
+    # a float would overflow beyond 10^308
+    return f"{count / 1e9:.1f}" if count < 10**21 else f"10^{len(str(count)) - 10}"
 
 
 def _meminfo(proc: Path) -> Iterator[int]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 import torch
 from torch import Tensor
 
-from isotropy._run import require_memory
+from isotropy._run import amount, require_memory
 from isotropy.bases._constraints import constraints
 from isotropy.reps import Rep
 
@@ -73,7 +73,7 @@ class Basis(ABC):
         """
         require_memory(
             (16 if self.rep.is_complex else 8) * self.size * self.rank,
-            f"the dense basis of {self.rep} ({self.size} × {self.rank})",
+            f"the dense basis of {self.rep} ({amount(self.size)} × {amount(self.rank)})",
             "use .combine(beta), .coordinates(v) or .project(v), which never form it",
         )
         return self.combine(torch.eye(self.rank, dtype=self.dtype)).mT
@@ -111,6 +111,7 @@ class Basis(ABC):
         return renamed
 
     def _checked(self, x: Tensor, width: int, what: str) -> Tensor:
+        x = torch.as_tensor(x)
         if x.ndim == 0 or x.shape[-1] != width:
             raise ValueError(
                 f"expected {what} of width {width} for the basis of {self.rep}, "

@@ -16,9 +16,12 @@ from types import EllipsisType
 import torch
 from torch import Tensor
 
+from isotropy._run import ProgressCallback, Step
 from isotropy.bases._basis import Basis
 from isotropy.bases._orbits import OrbitBasis
 from isotropy.reps import Product, Rep, Scalar, Selected, Sum
+
+LARGEST_TRIAL = 10**8
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,12 @@ class BlockBasis(Basis):
             parts.append(block.basis.coordinates(copies).reshape(*lead, block.rank))
         return torch.cat(parts, -1)
 
+    def residual(self) -> float:
+        """As for every basis; that of the worst block where the whole is too large to try."""
+        if self.size + self.rank <= LARGEST_TRIAL:
+            return super().residual()
+        return max(block.basis.residual() for block in self.blocks)
+
     @property
     def _complex(self) -> bool:
         return self.rep.is_complex
@@ -141,11 +150,19 @@ def axes_of(rep: Rep) -> tuple[Axis, ...]:
     return tuple(_axis(factor) for factor in factors)
 
 
-def solve_blocks(rep: Rep, axes: tuple[Axis, ...], solve: Callable[[Rep], Basis]) -> BlockBasis:
+def solve_blocks(
+    rep: Rep,
+    axes: tuple[Axis, ...],
+    solve: Callable[[Rep], Basis],
+    progress: ProgressCallback | None = None,
+) -> BlockBasis:
     """Solve every distinct combination of terms once and put the answers together."""
     solved: dict[Rep, Basis] = {}
-    blocks = []
+    blocks: list[Block] = []
+    total = prod(len(axis.terms) for axis in axes)
     for terms in product(*(axis.terms for axis in axes)):
+        if progress is not None:
+            progress(Step(len(blocks), total, "solving blocks"))
         combined = Product.of([term.rep for term in terms])
         if combined not in solved:
             solved[combined] = solve(combined)

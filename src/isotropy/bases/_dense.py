@@ -9,7 +9,7 @@ import scipy.linalg
 import torch
 from torch import Tensor
 
-from isotropy._run import require_memory
+from isotropy._run import amount, require_memory
 from isotropy.bases._basis import Basis
 from isotropy.bases._constraints import constraints
 from isotropy.reps import Rep
@@ -52,7 +52,7 @@ def solve_dense(rep: Rep, tolerance: float = TOLERANCE) -> DenseBasis:
     dtype = torch.complex128 if rep.is_complex else torch.float64
     require_memory(
         dtype.itemsize * 6 * size**2,
-        f"solving {rep} by a dense decomposition ({size} × {size})",
+        f"solving {rep} by a dense decomposition ({amount(size)} × {amount(size)})",
         "use method='krylov', which never forms the matrix",
     )
     triangle = torch.zeros(0, size, dtype=dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from isotropy._run import require_memory
+from isotropy._run import amount, require_memory
 from isotropy.bases._constraints import constraints
 from isotropy.bases._dense import DenseBasis
 from isotropy.bases._null_space import Array, Gram, null_space
@@ -21,7 +21,7 @@ def solve_krylov(rep: Rep) -> DenseBasis:
     size = rep.size()
     require_memory(
         16 * 8 * 16 * size,
-        f"the iteration for {rep} ({size} dimensions)",
+        f"the iteration for {rep} ({amount(size)} dimensions)",
         "use rep.rho(g).apply(v), which needs one vector",
     )
     dtype = np.complex128 if rep.is_complex else np.float64

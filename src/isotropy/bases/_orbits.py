@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy._run import require_memory
+from isotropy._run import amount, require_memory
 from isotropy.bases._basis import Basis
 from isotropy.groups import LinearMap, Monomial, components, double_cover
 from isotropy.reps import Rep
@@ -95,7 +95,7 @@ def solve_orbits(rep: Rep) -> OrbitBasis:
     size = rep.size()
     require_memory(
         48 * size,
-        f"the orbit labels of {rep} ({size} entries)",
+        f"the orbit labels of {rep} ({amount(size)} entries)",
         "use rep.rho(g).apply(v), which needs no labels",
     )
     _, discrete = rep.generators()

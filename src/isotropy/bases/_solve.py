@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Literal, get_args
 
+from isotropy._run import ProgressCallback
 from isotropy.bases._basis import Basis
 from isotropy.bases._blocks import axes_of, solve_blocks
 from isotropy.bases._cache import BasisCache
@@ -33,7 +34,11 @@ LARGEST_DENSE = 1000
 
 
 def equivariant_basis(
-    rep: Rep | Symmetry, *, method: Method = "auto", cache: bool | BasisCache = True
+    rep: Rep | Symmetry,
+    *,
+    method: Method = "auto",
+    cache: bool | BasisCache = True,
+    progress: ProgressCallback | None = None,
 ) -> Basis:
     """The basis of all vectors that a representation's group leaves as they are.
 
@@ -45,6 +50,7 @@ def equivariant_basis(
         rep: A representation bound to its group, or a symmetry (for its linear maps).
         method: "auto", or one solver for all blocks.
         cache: Whether to look up and keep answers; or a cache of your own.
+        progress: Called before each block of a sum.
 
     Raises:
         ValueError: If the representation has no group yet, the method cannot solve it, or
@@ -69,16 +75,18 @@ def equivariant_basis(
         cache = _CACHE
     elif cache is False:
         cache = BasisCache(disk=False)  # equal blocks are solved once all the same
-    return _solve(rep, method, cache)
+    return _solve(rep, method, cache, progress)
 
 
-def _solve(rep: Rep, method: Method, cache: BasisCache) -> Basis:
+def _solve(
+    rep: Rep, method: Method, cache: BasisCache, progress: ProgressCallback | None = None
+) -> Basis:
     def solve(part: Rep) -> Basis:
         return _solve(part, method, cache)
 
     axes = axes_of(rep)
     if not all(axis.is_simple for axis in axes):
-        return solve_blocks(rep, axes, solve)
+        return solve_blocks(rep, axes, solve, progress)
     plain = without_place(_without_duals(rep))
     if method != "auto":
         return _solve_alone(plain, method, cache).of(rep)

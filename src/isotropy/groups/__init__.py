@@ -5,7 +5,7 @@ from isotropy.groups._compound import BlockDiagonal, Chain, Kron, KronSum
 from isotropy.groups._finite import double_cover
 from isotropy.groups._given import as_linear_map
 from isotropy.groups._grids import GridFlips, GridShifts, GridTurns, p4, p4m
-from isotropy.groups._group import Group
+from isotropy.groups._group import Group, require_invertible
 from isotropy.groups._identify import Identity, identify
 from isotropy.groups._lie_groups import (
     GL,
@@ -119,6 +119,7 @@ __all__ = [
     "p4m",
     "parse_group",
     "read_group",
+    "require_invertible",
     "require_subgroup",
     "semidirect",
     "wreath",

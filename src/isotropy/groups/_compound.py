@@ -73,7 +73,7 @@ class Kron(_Compound):
     def _rebuild(self, parts: tuple[LinearMap, ...]) -> Kron:
         return Kron(parts)
 
-    def apply(self, x: Tensor) -> Tensor:
+    def _apply(self, x: Tensor) -> Tensor:
         lead = broadcast_shapes(x.shape[:-1], self.batch)
         x = x.expand(*lead, self.size).reshape(*lead, *(part.size for part in self.parts))
         for axis, part in enumerate(self.parts):
@@ -115,7 +115,7 @@ class KronSum(_Compound):
     def _layout(self) -> bytes:
         return str([part.size for part in self.parts]).encode()
 
-    def apply(self, x: Tensor) -> Tensor:
+    def _apply(self, x: Tensor) -> Tensor:
         lead = broadcast_shapes(x.shape[:-1], self.batch)
         x = x.expand(*lead, self.size).reshape(*lead, *(part.size for part in self.parts))
         total = reduce(
@@ -151,7 +151,7 @@ class BlockDiagonal(_Compound):
     def _layout(self) -> bytes:
         return str(self.counts).encode()
 
-    def apply(self, x: Tensor) -> Tensor:
+    def _apply(self, x: Tensor) -> Tensor:
         lead = broadcast_shapes(x.shape[:-1], self.batch)
         x = x.expand(*lead, self.size)
         pieces = []
@@ -200,7 +200,7 @@ class Chain(_Compound):
     def _rebuild(self, parts: tuple[LinearMap, ...]) -> Chain:
         return Chain(parts)
 
-    def apply(self, x: Tensor) -> Tensor:
+    def _apply(self, x: Tensor) -> Tensor:
         for link in reversed(self.parts):
             x = link.apply(x)
         return x

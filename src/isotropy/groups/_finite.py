@@ -29,6 +29,8 @@ def order_of_discrete(group: Group) -> int | float:
         return 1
     if group.is_monomial:
         return int(group.schreier_sims.order())
+    if not group.by_value:
+        raise ValueError("expected matrices or permutations to tell an order, got opaque operators")
     if any(map(_is_unbounded, group.discrete)):
         return math.inf
     return len(group.element_table)
@@ -49,6 +51,8 @@ def discrete_contains(group: Group, g: LinearMap) -> bool | None:
 
 def listed(group: Group) -> Elements | None:
     """The list of a group's elements, or None where it has too many."""
+    if not group.by_value:
+        return None
     try:
         return group.element_table
     except ValueError:

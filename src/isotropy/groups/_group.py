@@ -15,6 +15,7 @@ from isotropy._run import generator as make_generator
 from isotropy._run import require_memory
 from isotropy.groups._given import MapLike, as_algebra_element, as_linear_map
 from isotropy.groups._maps import Dense, LinearMap, Monomial, digest
+from isotropy.groups._operators import Operator
 
 if TYPE_CHECKING:
     from isotropy.groups._finite import Elements
@@ -59,6 +60,9 @@ class Group:
         d: int | None = None,
         name: str | None = None,
     ) -> None:
+        for given, what in ((discrete, "discrete generators"), (algebra, "a Lie algebra basis")):
+            if not isinstance(given, Iterable):
+                raise ValueError(f"expected a list of {what}, got {given!r:.80}")
         h = tuple(_as_generator(g, f"discrete generator {i}") for i, g in enumerate(discrete))
         a = tuple(as_algebra_element(g, f"Lie algebra element {i}") for i, g in enumerate(algebra))
         sizes = sorted({g.size for g in (*h, *a)} | (set() if d is None else {d}))
@@ -69,7 +73,7 @@ class Group:
                 else "expected at least one generator, or the dimension d; got neither"
             )
         for i, g in enumerate(h):
-            _require_invertible(g, f"discrete generator {i}")
+            require_invertible(g, f"discrete generator {i}")
         # zero spans nothing
         a = tuple(g for g in a if not (isinstance(g, Dense) and not bool(g.matrix.any())))
         self._freeze(sizes[0], given_discrete=h, given_algebra=a, given_name=name)
@@ -78,8 +82,8 @@ class Group:
 
     def _freeze(self, d: int, **attributes: Any) -> None:
         """Set the attributes once; a group is immutable afterwards."""
-        if isinstance(d, bool) or not isinstance(d, int) or d < 1:
-            raise ValueError(f"expected a dimension of at least 1, got {d!r}")
+        if isinstance(d, bool) or not isinstance(d, int) or not 1 <= d <= 2**48:
+            raise ValueError(f"expected a dimension of at least 1 and at most 2^48, got {d!r:.40}")
         self.__dict__.update(attributes, d=d, _frozen=True)
 
     if TYPE_CHECKING:
@@ -395,10 +399,17 @@ def _as_generator(given: MapLike, what: str) -> LinearMap:
     monomial = g.monomial()
     if monomial is not None:
         return monomial
+    if isinstance(g, Operator):
+        g.require_linear(what)
     return g if not g.by_value or isinstance(g, Dense) else as_linear_map(g.dense(), what)
 
 
-def _require_invertible(g: LinearMap, what: str) -> None:
+def require_invertible(g: LinearMap, what: str) -> None:
+    """Refuse a singular matrix.
+
+    Raises:
+        ValueError: If the smallest singular value is rounding error.
+    """
     if isinstance(g, Dense):
         singular_values = torch.linalg.svdvals(g.matrix)
         if bool(singular_values[-1] <= 1e-12 * singular_values[0]):

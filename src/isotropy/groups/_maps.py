@@ -38,9 +38,18 @@ class LinearMap(ABC):
     size: int
     batch: torch.Size
 
-    @abstractmethod
     def apply(self, x: Tensor) -> Tensor:
         """Return M x along the last axis of ``x``, shape (*, n), in the precision of ``x``."""
+        if x.ndim == 0 or x.shape[-1] != self.size:
+            raise ValueError(
+                f"expected a tensor of width {self.size} to apply a linear map to, "
+                f"got shape {tuple(x.shape)}"
+            )
+        return self._apply(x)
+
+    @abstractmethod
+    def _apply(self, x: Tensor) -> Tensor:
+        """M x along the last axis."""
 
     @abstractmethod
     def transpose(self) -> LinearMap:
@@ -106,6 +115,11 @@ class LinearMap(ABC):
 
     def __matmul__(self, other: LinearMap) -> LinearMap:
         """The composition: (M @ N).apply(x) = M.apply(N.apply(x))."""
+        if not isinstance(other, LinearMap):
+            raise TypeError(
+                f"expected a linear map to compose with, got {type(other).__name__}; "
+                "use .apply(x) for vectors"
+            )
         from isotropy.groups._compound import compose
 
         return compose(self, other)
@@ -162,7 +176,7 @@ class Monomial(LinearMap):
         places = torch.arange(self.size).expand_as(self.index)
         return torch.empty_like(self.index).scatter_(-1, self.index, places)
 
-    def apply(self, x: Tensor) -> Tensor:
+    def _apply(self, x: Tensor) -> Tensor:
         if self.is_identity:
             return x.expand(*broadcast_shapes(x.shape[:-1], self.batch), self.size)
         if self.sign is not None:
@@ -259,7 +273,7 @@ class Dense(LinearMap):
         self.size = matrix.shape[-1]
         self.batch = matrix.shape[:-2]
 
-    def apply(self, x: Tensor) -> Tensor:
+    def _apply(self, x: Tensor) -> Tensor:
         if not (x.is_floating_point() or x.is_complex()):
             x = x.double()
         dtype = torch.promote_types(x.dtype, torch.complex32) if self.is_complex else x.dtype
@@ -312,7 +326,7 @@ class Zero(LinearMap):
         self.size = size
         self.batch = torch.Size()
 
-    def apply(self, x: Tensor) -> Tensor:
+    def _apply(self, x: Tensor) -> Tensor:
         return torch.zeros_like(x)
 
     def transpose(self) -> Zero:

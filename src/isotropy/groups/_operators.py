@@ -35,21 +35,34 @@ class Operator(LinearMap):
     ) -> None:
         self.size = size
         self.batch = torch.Size()
-        self._apply = apply
+        self._function = apply
         self._transpose = transpose or _linear_transpose(apply)
         self._inverse = inverse
 
-    def apply(self, x: Tensor) -> Tensor:
-        y = self._apply(x)
+    def _apply(self, x: Tensor) -> Tensor:
+        y = self._function(x)
         if y.shape != x.shape:
             raise ValueError(
                 f"expected an operator that keeps the shape {tuple(x.shape)}, got {tuple(y.shape)}"
             )
         return y
 
+    def require_linear(self, what: str) -> None:
+        """Refuse a function that is not linear, as random vectors see it.
+
+        Raises:
+            ValueError: If f(x + 2y) differs from f(x) + 2f(y), or the shape changes.
+        """
+        rng = torch.Generator().manual_seed(0)
+        x, y = torch.randn(2, self.size, dtype=torch.float64, generator=rng)
+        expected = self.apply(x) + 2 * self.apply(y)
+        error = (self.apply(x + 2 * y) - expected).abs().max()
+        if not bool(error <= 1e-8 * (1 + expected.abs().max())):
+            raise ValueError(f"expected {what} to be linear, got an error of {float(error):.1e}")
+
     def transpose(self) -> Operator:
         inverse = None if self._inverse is None else _linear_transpose(self._inverse)
-        return Operator(self.size, self._transpose, self._apply, inverse)
+        return Operator(self.size, self._transpose, self._function, inverse)
 
     @cached_property
     def is_orthogonal(self) -> bool:
@@ -61,9 +74,9 @@ class Operator(LinearMap):
 
     def inverse(self) -> Operator:
         if self._inverse is not None:
-            return Operator(self.size, self._inverse, None, self._apply)
+            return Operator(self.size, self._inverse, None, self._function)
         if self.is_orthogonal:
-            return Operator(self.size, self._transpose, self._apply, self._apply)
+            return Operator(self.size, self._transpose, self._function, self._function)
         raise ValueError(
             "expected an inverse for an operator that is not orthogonal, got none; "
             "give Operator(..., inverse=...)"
@@ -71,7 +84,7 @@ class Operator(LinearMap):
 
     def scaled(self, factor: float) -> Operator:
         return Operator(
-            self.size, lambda x: factor * self._apply(x), lambda x: factor * self._transpose(x)
+            self.size, lambda x: factor * self._function(x), lambda x: factor * self._transpose(x)
         )
 
     def det(self) -> Tensor:
@@ -96,7 +109,7 @@ class Operator(LinearMap):
         return False
 
     def value(self) -> bytes:
-        return digest(b"operator", f"{self.size} {id(self._apply)}".encode())
+        return digest(b"operator", f"{self.size} {id(self._function)}".encode())
 
 
 def _linear_transpose(apply: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:

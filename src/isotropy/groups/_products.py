@@ -10,7 +10,7 @@ import torch
 
 from isotropy.groups._compound import BlockDiagonal, Kron, KronSum
 from isotropy.groups._given import MapLike, as_linear_map
-from isotropy.groups._group import Group, _literal, _require_invertible
+from isotropy.groups._group import Group, _literal, require_invertible
 from isotropy.groups._maps import Dense, LinearMap, Monomial, Zero
 
 
@@ -103,6 +103,17 @@ class SideBySide(Group):
 
     def _order(self) -> int | float:
         return math.prod(g._order() for g in self.terms)
+
+    def _contains(self, g: LinearMap) -> bool | None:
+        matrix = g.dense()
+        blocks, at = [], 0
+        for term in self.terms:
+            blocks.append(matrix[at : at + term.d, at : at + term.d])
+            at += term.d
+        if bool((torch.block_diag(*blocks) - matrix).abs().max() > 1e-8):
+            return False
+        answers = [t.contains(block) for t, block in zip(self.terms, blocks, strict=True)]
+        return False if False in answers else (None if None in answers else True)
 
     def __str__(self) -> str:
         return "+".join(map(str, self.terms))
@@ -254,6 +265,13 @@ class Embedding(Group):
     def _order(self) -> int | float:
         return self.inner._order()
 
+    def _contains(self, g: LinearMap) -> bool | None:
+        matrix, inside = g.dense(), slice(self.at, self.at + self.inner.d)
+        rest = matrix.clone()
+        rest[inside, inside] = torch.eye(self.inner.d, dtype=matrix.dtype)
+        alone = bool((rest - torch.eye(self.d, dtype=matrix.dtype)).abs().max() < 1e-8)
+        return self.inner.contains(matrix[inside, inside]) if alone else False
+
     def __str__(self) -> str:
         return f"embed({self.inner},{self.d}{f',{self.at}' if self.at else ''})"
 
@@ -273,7 +291,7 @@ class Conjugate(Group):
             raise ValueError(
                 f"expected a change of basis of size {inner.d} for {inner}, got size {p.size}"
             )
-        _require_invertible(p, "a change of basis")
+        require_invertible(p, "a change of basis")
         if isinstance(inner, Conjugate):
             p = as_linear_map(p @ inner.change)
             inner = inner.inner

@@ -23,6 +23,8 @@ def require_subgroup(subgroup: Group, group: Group) -> None:
         ...
         ValueError: expected a subgroup of SO(3), got O(3): its discrete generator 0 is outside
     """
+    if not isinstance(subgroup, Group):
+        raise TypeError(f"expected a group, got {type(subgroup).__name__}")
     if subgroup.d != group.d:
         raise ValueError(
             f"expected a subgroup of {group}, which acts on {group.d} dimensions, "

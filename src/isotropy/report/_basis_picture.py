@@ -114,7 +114,7 @@ def _draw(axis: Axes, title: str, basis: Basis) -> None:
     count = int(labels.max()) + 1 if len(labels) else 0
     palette = np.concatenate([_palette(count), [[1.0, 1.0, 1.0]]])
     colours = palette[labels.numpy()]
-    colours[signs.numpy() < 0] *= 0.6
+    colours[(signs.numpy() < 0) & (labels.numpy() >= 0)] *= 0.6
     axis.imshow(colours.reshape(*shape, 3), interpolation="nearest", aspect="auto")
     axis.set_title(f"{title}\nrank {basis.rank}", fontsize=9)
     axis.set_xticks([])

@@ -159,6 +159,9 @@ class RegularRep(Leaf):
         return f"Regular({self.of}).restrict({self.leaf_group})"
 
 
+_TAKEN = ("V", "Scalar", "Pseudoscalar", "Regular", "T")
+
+
 class CustomRep(Leaf):
     """Your own representation, given as a function of the group's matrix.
 
@@ -184,8 +187,11 @@ class CustomRep(Leaf):
         *,
         dual: bool = False,
     ) -> None:
-        if not name.isidentifier():
-            raise ValueError(f"expected a name made of letters and digits, got {name!r}")
+        if not (name.isascii() and name.isidentifier()) or name in _TAKEN:
+            raise ValueError(
+                f"expected a new name made of letters and digits, other than "
+                f"{', '.join(_TAKEN)}, got {name!r}"
+            )
         super().__init__(group, dual=dual)
         self.name = name
         self.function = function

@@ -7,7 +7,16 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from isotropy.groups import BlockDiagonal, Chain, Dense, Group, LinearMap, Monomial, Zero
+from isotropy.groups import (
+    BlockDiagonal,
+    Chain,
+    Dense,
+    Group,
+    LinearMap,
+    Monomial,
+    Zero,
+    require_invertible,
+)
 from isotropy.reps._rep import Key, Rep, atom
 
 
@@ -77,7 +86,8 @@ class Rebased(Rep):
     """An action in another basis: P ρ(g) P⁻¹."""
 
     def __init__(self, inner: Rep, change: LinearMap) -> None:
-        self._back = Group([change]).discrete[0].inverse()  # a group's generator is invertible
+        require_invertible(change, "a change of basis")
+        self._back = change.inverse()
         if inner.is_bound and inner.size() != change.size:
             raise ValueError(
                 f"expected a change of basis of size {inner.size()} for {inner}, "

@@ -85,6 +85,8 @@ class Rep(ABC):
             ValueError: If part of it is bound to a group that is neither ``group`` nor one of
                 its factors.
         """
+        if isinstance(group, type) and issubclass(group, Group):
+            raise TypeError(f"expected a group, got the class {group.__name__}; add its brackets")
         if not isinstance(group, Group):
             raise TypeError(f"expected a group to bind {self} to, got {type(group).__name__}")
         parts = (group, *(group.factors if isinstance(group, DirectProduct) else ()))

@@ -48,6 +48,11 @@ class Symmetry:
     rep_out: Rep
 
     def __post_init__(self) -> None:
+        if not isinstance(self.group, Group):
+            raise TypeError(f"expected a group, got {type(self.group).__name__}")
+        for name, rep in (("rep_in", self.rep_in), ("rep_out", self.rep_out)):
+            if not isinstance(rep, Rep):
+                raise TypeError(f"expected a representation as {name}, got {type(rep).__name__}")
         object.__setattr__(self, "rep_in", self.rep_in(self.group))
         object.__setattr__(self, "rep_out", self.rep_out(self.group))
 
@@ -111,7 +116,13 @@ class Symmetry:
         return Symmetry(group, rep_in, rep_out)
 
     def to_json(self) -> str:
-        """One JSON object with the group and both representations as text."""
+        """One JSON object with the group and both representations as text.
+
+        Raises:
+            ValueError: If the group is given by operators, which have no text.
+        """
+        if not self.group.by_value:
+            raise ValueError(f"expected a group that can be written down, got {self.group!r:.80}")
         return json.dumps(
             {
                 "format": _FORMAT,
