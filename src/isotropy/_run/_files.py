@@ -139,7 +139,7 @@ def cache_folder() -> Path | None:
         >>> os.environ["ISOTROPY_CACHE"] = "off"
         >>> cache_folder() is None
         True
-        >>> os.environ["ISOTROPY_CACHE"] = "/tmp/bases"
+        >>> os.environ["ISOTROPY_CACHE"] = "bases"
         >>> cache_folder().name
         'bases'
         >>> del os.environ["ISOTROPY_CACHE"]

@@ -113,8 +113,8 @@ def _sysconf() -> int:
         for name in ("SC_AVPHYS_PAGES", "SC_PHYS_PAGES"):
             if name in os.sysconf_names and (pages := os.sysconf(name)) > 0:
                 return page * pages
-    except (AttributeError, ValueError, OSError):  # Windows has no sysconf
-        pass
+    except (AttributeError, ValueError, OSError):
+        return _FALLBACK  # Windows has no sysconf
     return _FALLBACK
 
 

@@ -11,38 +11,42 @@ from isotropy.groups._lie_groups import (
     GL,
     O11,
     O13,
-    SE,
     SL,
     SO,
     SO13,
     SU,
-    DkeR3,
-    E,
     O,
-    O2eR3,
-    Parity,
-    Scaling,
-    SO2eR3,
     SO11p,
     SO13p,
     SOpq,
     Sp,
-    TimeReversal,
     U,
 )
 from isotropy.groups._maps import Dense, LinearMap, Monomial, Zero, digest
+from isotropy.groups._motions import (
+    SE,
+    DkeR3,
+    E,
+    O2eR3,
+    Parity,
+    Scaling,
+    SO2eR3,
+    TimeReversal,
+)
 from isotropy.groups._operators import Operator
 from isotropy.groups._orbits import components
 from isotropy.groups._parse import parse_group, read_group
 from isotropy.groups._permutation_groups import A, C2d, D, D2d, Inversion, S, Trivial, Z
-from isotropy.groups._products import (
+from isotropy.groups._placements import (
     Conjugate,
-    DirectProduct,
     Embedding,
+    embed,
+)
+from isotropy.groups._products import (
+    DirectProduct,
     Semidirect,
     SideBySide,
     Wreath,
-    embed,
     in_span,
     semidirect,
     wreath,

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from isotropy.groups._group import NamedGroup
 from isotropy.groups._maps import LinearMap, Monomial
+from isotropy.groups._named_group import NamedGroup
 
 
 class _GridGroup(NamedGroup):

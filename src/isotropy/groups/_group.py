@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from torch import Tensor
 from isotropy._run import generator as make_generator
 from isotropy._run import require_memory
 from isotropy.groups._given import MapLike, as_algebra_element, as_linear_map
-from isotropy.groups._maps import Dense, LinearMap, Monomial, digest
+from isotropy.groups._maps import Dense, LinearMap, digest
 from isotropy.groups._operators import Operator
 
 if TYPE_CHECKING:
@@ -259,19 +258,25 @@ class Group:
         Args:
             change: The matrix P, or a permutation of the coordinates.
         """
-        from isotropy.groups._products import Conjugate
+        from isotropy.groups._placements import (
+            Conjugate,
+        )
 
         return Conjugate(self, change)
 
     def __mul__(self, other: object) -> Group:
         """The direct product, acting on V_G ⊗ V_H."""
-        from isotropy.groups._products import DirectProduct
+        from isotropy.groups._products import (
+            DirectProduct,
+        )
 
         return DirectProduct(self, other) if isinstance(other, Group) else NotImplemented
 
     def __add__(self, other: object) -> Group:
         """The direct product, acting side by side on V_G ⊕ V_H."""
-        from isotropy.groups._products import SideBySide
+        from isotropy.groups._products import (
+            SideBySide,
+        )
 
         return SideBySide(self, other) if isinstance(other, Group) else NotImplemented
 
@@ -336,55 +341,6 @@ class Group:
         )
 
 
-class NamedGroup(Group):
-    """A group of the catalogue, known by its family and its integers.
-
-    Subclasses give ``_discrete``/``_algebra`` and, where they are known in closed form,
-    ``_order``, ``_sample`` and ``_contains``. Most have one integer n; those with none or
-    more say so in their own ``__init__`` and ``parameters``.
-    """
-
-    n: int
-    smallest = 1
-
-    def __init__(self, n: int) -> None:
-        if isinstance(n, bool) or not hasattr(n, "__index__") or n < self.smallest:
-            raise ValueError(
-                f"expected {type(self).__name__}(n) with an integer n >= {self.smallest}, got {n!r}"
-            )
-        n = operator.index(n)
-        self._freeze(self._dimension(n), n=n)
-
-    def _dimension(self, n: int) -> int:
-        return n
-
-    @property
-    def parameters(self) -> tuple[int, ...]:
-        """The integers behind its name."""
-        return (self.n,)
-
-    def __str__(self) -> str:
-        listed = ",".join(map(str, self.parameters))
-        return f"{type(self).__name__}({listed})" if listed else type(self).__name__
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), self.parameters
-
-
-class NamedWithoutInteger(NamedGroup):
-    """A group of the catalogue whose name says it all."""
-
-    dimension: int
-
-    def __init__(self) -> None:
-        self._freeze(self.dimension)
-
-    @property
-    def parameters(self) -> tuple[int, ...]:
-        """None."""
-        return ()
-
-
 def _rebuild_group(
     discrete: tuple[LinearMap, ...], algebra: tuple[LinearMap, ...], d: int, name: str | None
 ) -> Group:
@@ -419,7 +375,9 @@ def require_invertible(g: LinearMap, what: str) -> None:
 def _require_fit(group: Group, name: str) -> None:
     """Refuse the name of a catalogue group that the generators do not belong to."""
     from isotropy.groups._parse import parse_group
-    from isotropy.groups._products import in_span
+    from isotropy.groups._products import (
+        in_span,
+    )
 
     try:
         named = parse_group(name)
@@ -451,8 +409,3 @@ def _literal(g: LinearMap) -> str:
 
 def _list(values: Tensor) -> str:
     return str(values.tolist()).replace(" ", "").replace(".0,", ",").replace(".0]", "]")
-
-
-def permutation(index: Iterable[int]) -> Monomial:
-    """The permutation i ↦ index[i] as a linear map."""
-    return Monomial(torch.as_tensor(list(index)))

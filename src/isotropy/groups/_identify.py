@@ -9,8 +9,20 @@ from dataclasses import dataclass
 import torch
 
 from isotropy.groups._group import Group
-from isotropy.groups._lie_groups import O11, O13, SE, SO, SO13, E, O, SO11p, SO13p
+from isotropy.groups._lie_groups import (
+    O11,
+    O13,
+    SO,
+    SO13,
+    O,
+    SO11p,
+    SO13p,
+)
 from isotropy.groups._maps import Dense, LinearMap, Monomial
+from isotropy.groups._motions import (
+    SE,
+    E,
+)
 from isotropy.groups._parse import parse_group
 
 

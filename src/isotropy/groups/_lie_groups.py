@@ -1,48 +1,34 @@
-"""The classical Lie groups, the Lorentz groups, rigid motions, and their small relatives."""
+"""The classical Lie groups and the Lorentz groups."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from functools import cached_property
 from itertools import combinations
 
 import torch
 from torch import Tensor
 
-from isotropy._run import require_memory
 from isotropy.groups._given import as_linear_map
-from isotropy.groups._group import NamedGroup, NamedWithoutInteger
 from isotropy.groups._maps import Dense, LinearMap
-from isotropy.groups._permutation_groups import D2d
-from isotropy.groups._products import Embedding
+from isotropy.groups._matrix_groups import (
+    MatrixGroup,
+    has_unit_determinant,
+    off_diagonal_unitary,
+    preserves,
+    reflection,
+    rotations,
+    symmetric_unit,
+    unit,
+)
+from isotropy.groups._named_group import NamedWithoutInteger
 from isotropy.groups._sampling import haar_orthogonal, haar_unitary
 
 
-class _MatrixGroup(NamedGroup, ABC):
-    """A group known by the equations that its matrices satisfy."""
-
-    @cached_property
-    def algebra(self) -> tuple[LinearMap, ...]:
-        """A basis of the Lie algebra."""
-        # up to d² matrices of d² entries
-        require_memory(4 * self.d**4, f"the Lie algebra of {self}", "take a smaller group")
-        return tuple(self._algebra())
-
-    def _contains(self, g: LinearMap) -> bool:
-        matrix = g.dense()
-        return matrix.is_complex() <= self.is_complex and bool(self._satisfied_by(matrix))
-
-    @abstractmethod
-    def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        """Whether the equations hold for a matrix."""
-
-
-class SO(_MatrixGroup):
+class SO(MatrixGroup):
     """Rotations of R^n: RᵀR = 1, det R = 1."""
 
     def _algebra(self) -> Iterator[LinearMap]:
-        return map(Dense, _rotations(self.n))
+        return map(Dense, rotations(self.n))
 
     def _order(self) -> int:
         return 1  # SO(1); the others have a Lie algebra
@@ -51,17 +37,17 @@ class SO(_MatrixGroup):
         return haar_orthogonal(n, self.n, rng, special=True)
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return _preserves(m, torch.eye(self.d)) and _has_unit_determinant(m)
+        return preserves(m, torch.eye(self.d)) and has_unit_determinant(m)
 
 
-class O(_MatrixGroup):  # noqa: E742 - its name in mathematics
+class O(MatrixGroup):  # noqa: E742 - its name in mathematics
     """Rotations and reflections of R^n: RᵀR = 1."""
 
     def _discrete(self) -> Iterable[LinearMap]:
-        return (_reflection(self.n),)
+        return (reflection(self.n),)
 
     def _algebra(self) -> Iterator[LinearMap]:
-        return map(Dense, _rotations(self.n))
+        return map(Dense, rotations(self.n))
 
     def _order(self) -> int:
         return 2  # O(1); the others have a Lie algebra
@@ -70,72 +56,72 @@ class O(_MatrixGroup):  # noqa: E742 - its name in mathematics
         return haar_orthogonal(n, self.n, rng, special=False)
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return _preserves(m, torch.eye(self.d))
+        return preserves(m, torch.eye(self.d))
 
 
-class SL(_MatrixGroup):
+class SL(MatrixGroup):
     """Real n × n matrices of determinant one."""
 
     def _algebra(self) -> Iterator[LinearMap]:
         for i in range(self.n):
             for j in range(self.n):
                 if i != j:
-                    yield Dense(_unit(self.n, i, j))
+                    yield Dense(unit(self.n, i, j))
         for i in range(self.n - 1):
-            yield Dense(_unit(self.n, i, i) - _unit(self.n, i + 1, i + 1))
+            yield Dense(unit(self.n, i, i) - unit(self.n, i + 1, i + 1))
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return _has_unit_determinant(m)
+        return has_unit_determinant(m)
 
 
-class GL(_MatrixGroup):
+class GL(MatrixGroup):
     """Invertible real n × n matrices, of either orientation."""
 
     def _discrete(self) -> Iterable[LinearMap]:
-        return (_reflection(self.n),)
+        return (reflection(self.n),)
 
     def _algebra(self) -> Iterator[LinearMap]:
         for i in range(self.n):
             for j in range(self.n):
-                yield Dense(_unit(self.n, i, j))
+                yield Dense(unit(self.n, i, j))
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
         return bool(torch.linalg.matrix_rank(m) == self.n)
 
 
-class U(_MatrixGroup):
+class U(MatrixGroup):
     """Unitary n × n matrices: U†U = 1."""
 
     def _algebra(self) -> Iterator[LinearMap]:
         for i in range(self.n):
-            yield Dense(1j * _unit(self.n, i, i))
-        yield from map(Dense, _off_diagonal_unitary(self.n))
+            yield Dense(1j * unit(self.n, i, i))
+        yield from map(Dense, off_diagonal_unitary(self.n))
 
     def _sample(self, n: int, rng: torch.Generator) -> LinearMap:
         return haar_unitary(n, self.n, rng, special=False)
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return _preserves(m, torch.eye(self.d))
+        return preserves(m, torch.eye(self.d))
 
 
-class SU(_MatrixGroup):
+class SU(MatrixGroup):
     """Unitary n × n matrices of determinant one."""
 
     smallest = 2
 
     def _algebra(self) -> Iterator[LinearMap]:
         for i in range(self.n - 1):
-            yield Dense(1j * (_unit(self.n, i, i) - _unit(self.n, i + 1, i + 1)))
-        yield from map(Dense, _off_diagonal_unitary(self.n))
+            yield Dense(1j * (unit(self.n, i, i) - unit(self.n, i + 1, i + 1)))
+        yield from map(Dense, off_diagonal_unitary(self.n))
 
     def _sample(self, n: int, rng: torch.Generator) -> LinearMap:
         return haar_unitary(n, self.n, rng, special=True)
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return _preserves(m, torch.eye(self.d)) and _has_unit_determinant(m)
+        return preserves(m, torch.eye(self.d)) and has_unit_determinant(m)
 
 
-class Sp(_MatrixGroup):
+class Sp(MatrixGroup):
     """Real symplectic matrices of R^2n: MᵀΩM = Ω with Ω = [[0, 1], [-1, 0]]."""
 
     def _dimension(self, n: int) -> int:
@@ -145,20 +131,20 @@ class Sp(_MatrixGroup):
         n, d = self.n, 2 * self.n
         for i in range(n):
             for j in range(n):
-                yield Dense(_unit(d, i, j) - _unit(d, n + j, n + i))
+                yield Dense(unit(d, i, j) - unit(d, n + j, n + i))
         for i in range(n):
             for j in range(i + 1):
-                yield Dense(_symmetric_unit(d, i, n + j, j, n + i))
-                yield Dense(_symmetric_unit(d, n + i, j, n + j, i))
+                yield Dense(symmetric_unit(d, i, n + j, j, n + i))
+                yield Dense(symmetric_unit(d, n + i, j, n + j, i))
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
         omega = torch.zeros(self.d, self.d)
         omega[: self.n, self.n :] = torch.eye(self.n)
         omega[self.n :, : self.n] = -torch.eye(self.n)
-        return _preserves(m, omega)
+        return preserves(m, omega)
 
 
-class SOpq(_MatrixGroup):
+class SOpq(MatrixGroup):
     """SO⁺(p,q): the identity component of what preserves the metric diag(1, …, -1, …)."""
 
     p: int
@@ -177,29 +163,29 @@ class SOpq(_MatrixGroup):
     def _algebra(self) -> Iterator[LinearMap]:
         for i, j in combinations(range(self.d), 2):
             sign = 1 if i < self.p <= j else -1
-            yield Dense(_unit(self.d, j, i) + sign * _unit(self.d, i, j))
+            yield Dense(unit(self.d, j, i) + sign * unit(self.d, i, j))
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
         metric = torch.diag(torch.tensor([1.0] * self.p + [-1.0] * self.q))
         # both blocks keep their orientation in the identity component
         space, time = m[: self.p, : self.p], m[self.p :, self.p :]
-        return _preserves(m, metric) and torch.linalg.det(space) > 0 and torch.linalg.det(time) > 0
+        return preserves(m, metric) and torch.linalg.det(space) > 0 and torch.linalg.det(time) > 0
 
 
-class _Minkowski(NamedWithoutInteger, _MatrixGroup):
+class _Minkowski(NamedWithoutInteger, MatrixGroup):
     """A group that preserves the metric diag(1, -1, …, -1) of space-time."""
 
     def _algebra(self) -> Iterator[LinearMap]:
         for i in range(1, self.d):
-            yield Dense(_unit(self.d, 0, i) + _unit(self.d, i, 0))
+            yield Dense(unit(self.d, 0, i) + unit(self.d, i, 0))
         for i, j in combinations(range(1, self.d), 2):
-            yield Dense(_unit(self.d, i, j) - _unit(self.d, j, i))
+            yield Dense(unit(self.d, i, j) - unit(self.d, j, i))
 
     def _metric(self) -> Tensor:
         return torch.diag(torch.tensor([1.0] + [-1.0] * (self.d - 1)))
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return _preserves(m, self._metric())
+        return preserves(m, self._metric())
 
 
 class SO13p(_Minkowski):
@@ -208,7 +194,7 @@ class SO13p(_Minkowski):
     dimension = 4
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return super()._satisfied_by(m) and _has_unit_determinant(m) and m[0, 0] > 0
+        return super()._satisfied_by(m) and has_unit_determinant(m) and m[0, 0] > 0
 
 
 class SO13(_Minkowski):
@@ -220,7 +206,7 @@ class SO13(_Minkowski):
         return (as_linear_map(-torch.eye(4)),)
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return super()._satisfied_by(m) and _has_unit_determinant(m)
+        return super()._satisfied_by(m) and has_unit_determinant(m)
 
 
 class O13(_Minkowski):
@@ -229,7 +215,7 @@ class O13(_Minkowski):
     dimension = 4
 
     def _discrete(self) -> Iterable[LinearMap]:
-        return (as_linear_map(-torch.eye(4)), _reflection(4))
+        return (as_linear_map(-torch.eye(4)), reflection(4))
 
 
 class SO11p(_Minkowski):
@@ -238,7 +224,7 @@ class SO11p(_Minkowski):
     dimension = 2
 
     def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return super()._satisfied_by(m) and _has_unit_determinant(m) and m[0, 0] > 0
+        return super()._satisfied_by(m) and has_unit_determinant(m) and m[0, 0] > 0
 
 
 class O11(_Minkowski):
@@ -247,178 +233,4 @@ class O11(_Minkowski):
     dimension = 2
 
     def _discrete(self) -> Iterable[LinearMap]:
-        return (as_linear_map(-torch.eye(2)), _reflection(2))
-
-
-class SE(_MatrixGroup):
-    """Rigid motions of R^n without reflections, on homogeneous coordinates (x, 1).
-
-    Elements are [[R, t], [0, 1]]; ``sample`` takes R from Haar measure and t ~ N(0, 1).
-    """
-
-    special = True
-
-    def _dimension(self, n: int) -> int:
-        return n + 1
-
-    def _algebra(self) -> Iterator[LinearMap]:
-        for rotation in _rotations(self.n):
-            yield Dense(_padded(rotation))
-        for i in range(self.n):
-            yield Dense(_unit(self.d, i, self.n))
-
-    @property
-    def is_compact(self) -> bool:
-        """Never: translations have no end."""
-        return False
-
-    def _sample(self, n: int, rng: torch.Generator) -> LinearMap:
-        motion = torch.zeros(n, self.d, self.d, dtype=torch.float64)
-        motion[:, : self.n, : self.n] = haar_orthogonal(n, self.n, rng, special=self.special).matrix
-        motion[:, : self.n, self.n] = torch.randn(n, self.n, dtype=torch.float64, generator=rng)
-        motion[:, self.n, self.n] = 1.0
-        return Dense(motion)
-
-    def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        rotation, last_row = m[: self.n, : self.n], m[self.n]
-        return (
-            _preserves(rotation, torch.eye(self.n))
-            and _close(last_row, torch.eye(self.d, dtype=m.dtype)[self.n])
-            and (not self.special or _close(torch.linalg.det(rotation), 1.0))
-        )
-
-
-class E(SE):
-    """Rigid motions of R^n and reflections, on homogeneous coordinates (x, 1)."""
-
-    special = False
-
-    def _discrete(self) -> Iterable[LinearMap]:
-        return (_reflection(self.d),)
-
-
-class Scaling(_MatrixGroup):
-    """Multiplication of R^n by positive numbers."""
-
-    def _algebra(self) -> Iterable[LinearMap]:
-        return (Dense(torch.eye(self.n)),)
-
-    @property
-    def is_compact(self) -> bool:
-        """Never."""
-        return False
-
-    def _satisfied_by(self, m: Tensor) -> bool | Tensor:
-        return m[0, 0] > 0 and _close(m, m[0, 0] * torch.eye(self.n, dtype=m.dtype))
-
-
-class _Reversal(NamedWithoutInteger):
-    dimension = 4
-
-    def _order(self) -> int:
-        return 2
-
-
-class Parity(_Reversal):
-    """Reversal of space: (t, x, y, z) ↦ (t, -x, -y, -z), and the identity."""
-
-    def _discrete(self) -> Iterable[LinearMap]:
-        return (as_linear_map(torch.diag(torch.tensor([1.0, -1.0, -1.0, -1.0]))),)
-
-
-class TimeReversal(_Reversal):
-    """Reversal of time: (t, x, y, z) ↦ (-t, x, y, z), and the identity."""
-
-    def _discrete(self) -> Iterable[LinearMap]:
-        return (_reflection(4),)
-
-
-class SO2eR3(Embedding):
-    """Rotations of R³ about the z axis."""
-
-    def __init__(self) -> None:
-        super().__init__(SO(2), 3)
-
-    def __str__(self) -> str:
-        return "SO2eR3"
-
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        return SO2eR3, ()
-
-
-class O2eR3(Embedding):
-    """Rotations of R³ about the z axis and reflections in planes that contain it."""
-
-    def __init__(self) -> None:
-        super().__init__(O(2), 3)
-
-    def __str__(self) -> str:
-        return "O2eR3"
-
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        return O2eR3, ()
-
-
-class DkeR3(Embedding):
-    """The dihedral group of the k-gon in the xy plane of R³, the z axis fixed."""
-
-    def __init__(self, k: int) -> None:
-        super().__init__(D2d(k), 3)
-        self.__dict__["parameters"] = (k,)
-
-    parameters: tuple[int, ...]
-
-    def __str__(self) -> str:
-        return f"DkeR3({self.parameters[0]})"
-
-    def __reduce__(self) -> tuple[type, tuple[int, ...]]:
-        return DkeR3, self.parameters
-
-
-def _unit(n: int, i: int, j: int) -> Tensor:
-    """The matrix with a single one, at (i, j)."""
-    matrix = torch.zeros(n, n, dtype=torch.float64)
-    matrix[i, j] = 1.0
-    return matrix
-
-
-def _symmetric_unit(n: int, i: int, j: int, k: int, m: int) -> Tensor:
-    return _unit(n, i, j) if (i, j) == (k, m) else _unit(n, i, j) + _unit(n, k, m)
-
-
-def _rotations(n: int) -> Iterator[Tensor]:
-    """A basis of the antisymmetric matrices."""
-    for i, j in combinations(range(n), 2):
-        yield _unit(n, j, i) - _unit(n, i, j)
-
-
-def _off_diagonal_unitary(n: int) -> Iterator[Tensor]:
-    for i, j in combinations(range(n), 2):
-        yield (_unit(n, i, j) - _unit(n, j, i)).to(torch.complex128)
-        yield 1j * (_unit(n, i, j) + _unit(n, j, i))
-
-
-def _padded(matrix: Tensor) -> Tensor:
-    """A Lie algebra element of R^n on homogeneous coordinates."""
-    return torch.nn.functional.pad(matrix, (0, 1, 0, 1))
-
-
-def _reflection(n: int) -> LinearMap:
-    """Reversal of the first coordinate."""
-    return as_linear_map(torch.diag(torch.tensor([-1.0] + [1.0] * (n - 1))))
-
-
-def _close(value: Tensor, target: Tensor | float) -> bool:
-    return bool((value - target).abs().max() < 1e-8)
-
-
-def _has_unit_determinant(m: Tensor) -> bool:
-    """Det m = 1, to the rounding error of matrices with large entries."""
-    scale = max(1.0, float(m.abs().max())) ** 2
-    return bool((torch.linalg.det(m) - 1).abs() < 1e-8 * scale)
-
-
-def _preserves(m: Tensor, form: Tensor) -> bool:
-    """Whether m† form m = form."""
-    form = form.to(m.dtype)
-    return bool((m.mH @ form @ m - form).abs().max() < 1e-8 * m.abs().max() ** 2)
+        return (as_linear_map(-torch.eye(2)), reflection(2))

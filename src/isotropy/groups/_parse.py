@@ -7,7 +7,14 @@ from typing import Any
 
 from isotropy.groups._catalogue import FAMILIES, family
 from isotropy.groups._group import Group
-from isotropy.groups._products import Conjugate, embed, semidirect, wreath
+from isotropy.groups._placements import (
+    Conjugate,
+    embed,
+)
+from isotropy.groups._products import (
+    semidirect,
+    wreath,
+)
 from isotropy.groups._text import Reader, Token
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import torch
 
 from isotropy.groups._given import as_linear_map
-from isotropy.groups._group import NamedGroup, permutation
 from isotropy.groups._maps import Dense, LinearMap, Monomial
+from isotropy.groups._named_group import NamedGroup, permutation
 
 
 class Trivial(NamedGroup):

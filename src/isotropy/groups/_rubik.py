@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable
 from itertools import product
 
-from isotropy.groups._group import NamedWithoutInteger, permutation
 from isotropy.groups._maps import LinearMap
+from isotropy.groups._named_group import NamedWithoutInteger, permutation
 
 Vector = tuple[int, int, int]
 

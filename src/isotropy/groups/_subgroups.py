@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from isotropy.groups._group import Group
-from isotropy.groups._products import in_span
+from isotropy.groups._products import (
+    in_span,
+)
 
 
 def require_subgroup(subgroup: Group, group: Group) -> None:
