@@ -18,7 +18,7 @@ from isotropy.bases._null_space import (
     largest_eigenvalue,
     project_on_null_space,
 )
-from isotropy.bases._toral import eigenbasis_of, torus_of
+from isotropy.bases._toral import eigenbasis_of
 from isotropy.bases._zero_weight import zero_weights
 from isotropy.groups import SU, S, Z, p4
 from isotropy.report import plot_bases
@@ -40,9 +40,7 @@ def layers() -> None:
 def weights() -> None:
     """The sums of weights of SU(3) on T(3,3), and those that vanish."""
     group, rep = SU(3), T(3, 3)(SU(3))
-    torus = torus_of(group)
-    found = {f: eigenbasis_of(f, group, torus) for f in set(rep.factors)}
-    factors = [found[factor].weights for factor in rep.factors]
+    factors = [eigenbasis_of(factor, group).weights for factor in rep.factors]
     sums = np.zeros(1)
     for w in factors:
         sums = (sums[:, None] + w.imag).ravel()

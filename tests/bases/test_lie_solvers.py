@@ -8,7 +8,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isotropy import Pseudoscalar, Regular, Rep, Scalar, T, V, equivariant_basis, parse_group
+from isotropy import (
+    CustomRep,
+    Pseudoscalar,
+    Regular,
+    Rep,
+    Scalar,
+    T,
+    V,
+    equivariant_basis,
+    parse_group,
+)
 from isotropy.bases import (
     Basis,
     BasisCache,
@@ -292,3 +302,91 @@ def test_zero_weight_bases_are_cached_on_disk(
     assert isinstance(second, ZeroWeightBasis)
     assert second is not first
     assert torch.equal(first.dense(), second.dense())
+
+
+# --- answers that were once wrong ---------------------------------------------------------------
+
+TURN = np.array([[0.0, -1.0], [1.0, 0.0]])
+Q4 = np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))[0]
+Q3 = np.linalg.qr(np.random.default_rng(4).normal(size=(3, 3)))[0]
+TWICE = Q4 @ np.kron(np.eye(2), TURN) @ Q4.T
+UPPER = Q3 @ np.array([[1.0, 1e-8, 1e-8], [0.0, -1.0, 1e-8], [0.0, 0.0, 0.5]]) @ Q3.T
+UNITARY = np.linalg.qr(np.array([[1.0, 1j], [0.3j, 2.0]]))[0]
+
+
+def in_units(scale: float) -> Group:
+    change = np.diag([1.0, 1.0, scale])
+    return Group(
+        algebra=[change @ a.dense().numpy() @ np.linalg.inv(change) for a in SO(3).algebra]
+    )
+
+
+@pytest.mark.parametrize(
+    ("rep", "rank"),
+    [
+        (Pseudoscalar(Group(algebra=[Q4 @ np.kron(np.diag([1.0, 2.0]), TURN) @ Q4.T])), 1),
+        (T(2)(Group(algebra=[TWICE, 2 * TWICE])), 8),
+        ((Pseudoscalar * V.T)(SE(2).conjugate(Q3)), 1),
+        ((Pseudoscalar * V.T)(Group(algebra=SE(2).conjugate(Q3).algebra)), 1),
+        (T(3)(Group([np.diag([1, 1, 1, 100, 0.01])], embed(SO(3), 5).algebra)), 1),
+        (T(3)(in_units(100.0)), 1),
+        (T(2, 2)(in_units(30.0)), 3),
+        (T(5)(in_units(30.0)), 6),
+        (T(2)(Group(algebra=[UPPER])), 2),
+        (T(1, 1)(U(1) * SO(2)), 2),
+        (T(2)(SU(2).conjugate(UNITARY) * SO(2)), 2),
+        ((V + Scalar)(SO(3)), 1),
+    ],
+)
+def test_ranks_that_were_once_wrong(rep: Rep, rank: int) -> None:
+    basis = equivariant_basis(rep, cache=False)
+    assert basis.rank == rank
+    if rank:
+        q = basis.dense()
+        torch.testing.assert_close(q.mH @ q, torch.eye(rank, dtype=basis.dtype))
+        assert basis.residual() < 1e-8
+
+
+@pytest.mark.parametrize(
+    "rep", [T(1, 1)(SO(3)), T(2)(wreath(SO(2), S(2))), (V >> V + Scalar)(SO(2))], ids=str
+)
+def test_real_bases_of_complex_vectors(rep: Rep) -> None:
+    basis = equivariant_basis(rep, cache=False)
+    beta = torch.randn(basis.rank, dtype=torch.complex128)
+    expected = torch.complex(basis.combine(beta.real), basis.combine(beta.imag))
+    torch.testing.assert_close(basis.combine(beta), expected)
+    torch.testing.assert_close(basis.coordinates(expected), beta)
+
+
+@pytest.mark.parametrize("scale", [10.0, 100.0])
+def test_large_tensors_in_bad_units(scale: float) -> None:
+    """Beyond the size of a dense decomposition, where a Gram matrix alone sees false zeros."""
+    basis = equivariant_basis(T(8)(in_units(scale)), cache=False)
+    assert basis.rank == 91
+    assert basis.residual() <= 1e-10
+
+
+def test_factors_without_an_eigenbasis_fall_back() -> None:
+    def shear(g: torch.Tensor) -> torch.Tensor:
+        one, zero = torch.ones_like(g[0, 0]), torch.zeros_like(g[0, 0])
+        return torch.stack([torch.stack([one, g[0, 0].log()]), torch.stack([zero, one])])
+
+    log = CustomRep("Log", shear)
+    basis = equivariant_basis((log * V)(Scaling(1)), cache=False)
+    assert basis.method == "dense"
+    assert basis.rank == 0
+    assert equivariant_basis((log * log)(Scaling(1)), cache=False).rank == 2
+    conjugate = CustomRep("Conjugate", lambda g: g.conj())
+    assert equivariant_basis((conjugate * V)(U(2)), cache=False).rank == 1
+
+
+def test_a_custom_factor_of_a_product_beside_one_of_a_factor() -> None:
+    whole = CustomRep("Whole", lambda g: g)
+    rep = whole(SO(2) * SO(3)) * V(SO(2))
+    basis = equivariant_basis(rep, cache=False)
+    torch.testing.assert_close(projector(basis), projector(solve_dense(rep)))
+
+
+def test_one_solver_for_all_blocks_leaves_scalars_alone() -> None:
+    for method in ("zero-weight", "krylov", "dense", "invariant-theory"):
+        assert equivariant_basis((V + Scalar >> V + Scalar)(SO(3)), method=method).rank == 2

@@ -7,16 +7,31 @@ condition of P into every rank decision.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from isotropy.bases._basis import Basis
 from isotropy.bases._dense import DenseBasis
-from isotropy.groups import Conjugate, Dense, Kron, LinearMap, Monomial
+from isotropy.bases._krylov import constraint_gram
+from isotropy.bases._null_space import project_on_null_space
+from isotropy.groups import (
+    Conjugate,
+    Dense,
+    Group,
+    Kron,
+    LinearMap,
+    Monomial,
+    balanced_frame,
+    in_span,
+    orthonormal_span,
+)
 from isotropy.reps import Determinant, Product, Rebased, Rep, Vector
 
 LARGEST_MATRIX = 10**7
+LARGEST_FRAME = 12  # dimensions: the search for coordinates costs d⁶
 
 
 class RebasedBasis(Basis):
@@ -56,6 +71,8 @@ class RebasedBasis(Basis):
 
 def in_good_coordinates(rep: Rep) -> tuple[Rep, LinearMap] | None:
     """A representation in the coordinates of its group, and the way back; None if it is so."""
+    replaced = {g: better for g in rep.groups if (better := balanced(g)) is not None}
+    rep = rep._rebind(replaced) if replaced else rep
     factors = rep.factors if isinstance(rep, Product) else (rep,)
     pairs = [_undone(factor) for factor in factors]
     if all(inner is factor for (inner, _), factor in zip(pairs, factors, strict=True)):
@@ -66,6 +83,33 @@ def in_good_coordinates(rep: Rep) -> tuple[Rep, LinearMap] | None:
     return inner, Kron(tuple(change for _, change in pairs))
 
 
+@lru_cache(maxsize=64)
+def balanced(group: Group) -> Conjugate | None:
+    """The same Lie group as a conjugate of one whose algebra is closed under adjoints.
+
+    Its eigenbases are then unitary, and the coordinates that it was given in cost no accuracy.
+    None where it is closed already, or where there are no such coordinates.
+    """
+    if not group.algebra or not group.by_value or group.d > LARGEST_FRAME:
+        return None
+    if isinstance(group, Conjugate) or is_closed_under_adjoint(group):
+        return None
+    matrices = np.stack([a.dense().numpy() for a in group.algebra])
+    norms = np.linalg.norm(matrices, axis=(1, 2), keepdims=True)
+    frame = torch.from_numpy(balanced_frame(orthonormal_span(matrices / norms, 1e-9)))
+    back = torch.linalg.inv(frame)
+    inner = Group(
+        [back @ h.dense().to(frame.dtype) @ frame for h in group.discrete],
+        [back @ (a.dense() / a.dense().norm()).to(frame.dtype) @ frame for a in group.algebra],
+    )
+    return Conjugate(inner, frame) if is_closed_under_adjoint(inner) else None
+
+
+def is_closed_under_adjoint(group: Group) -> bool:
+    """Whether A† is in the Lie algebra for every A in it."""
+    return all(in_span(Dense(a.dense().mH), group.algebra) for a in group.algebra)
+
+
 def solve_rebased(rep: Rep, inner: Rep, change: LinearMap, solve: Callable[[Rep], Basis]) -> Basis:
     """The basis of ``rep`` from that of ``inner``, the same in good coordinates.
 
@@ -74,7 +118,26 @@ def solve_rebased(rep: Rep, inner: Rep, change: LinearMap, solve: Callable[[Rep]
     basis = RebasedBasis(rep, change, solve(inner))
     if basis.size * basis.rank > LARGEST_MATRIX:
         return basis
-    return DenseBasis(rep, torch.linalg.qr(basis.carried()).Q, basis.method)
+    q = torch.linalg.qr(basis.carried()).Q
+    if basis.rank and any(balanced(group) is not None for group in rep.groups):
+        q = _polished(rep, q)
+    return DenseBasis(rep, q, basis.method)
+
+
+def _polished(rep: Rep, q: Tensor) -> Tensor:
+    """The columns projected once more in the given coordinates.
+
+    A frame is known to rounding error times its condition, and so is what it carries over.
+    """
+    gram = constraint_gram(rep)
+    columns = q.numpy()
+    probe = np.random.default_rng(0).normal(size=(len(q), 1)).astype(columns.dtype)
+    try:
+        projected = project_on_null_space(gram, columns, against=float(np.linalg.norm(gram(probe))))
+    except ValueError:
+        return q  # no better than it was
+    orthonormal: Tensor = torch.linalg.qr(torch.from_numpy(projected)).Q
+    return orthonormal
 
 
 def _undone(factor: Rep) -> tuple[Rep, LinearMap]:

@@ -88,7 +88,7 @@ def _solve(
     if not all(axis.is_simple for axis in axes):
         return solve_blocks(rep, axes, solve, progress)
     plain = without_place(_without_duals(rep))
-    if method != "auto":
+    if method != "auto" and plain.groups:
         return _solve_alone(plain, method, cache).of(rep)
     if is_solvable_by_orbits(plain):
         return _solve_alone(plain, "orbits", cache).of(rep)

@@ -15,7 +15,7 @@ from scipy.linalg import schur
 
 from isotropy.bases._null_space import Array
 from isotropy.groups import Group
-from isotropy.reps import Rep
+from isotropy.reps import Rep, parts_of_algebra, parts_of_element
 
 WORST_CONDITION = 1e6
 _ZERO = 1e-10
@@ -86,9 +86,16 @@ def torus_of(group: Group) -> Torus | None:
     return Torus(element / norms, roots, vectors / norms, is_normal)
 
 
-def eigenbasis_of(factor: Rep, group: Group, torus: Torus) -> Eigenbasis | None:
-    """A factor of a representation in the eigenbasis of A; None if that is ill-conditioned."""
-    algebra = np.stack([factor.drho(a).dense().numpy() for a in group.algebra])
+@lru_cache(maxsize=256)
+def eigenbasis_of(factor: Rep, group: Group) -> Eigenbasis | None:
+    """A factor of a representation in the eigenbasis of A; None if it has none."""
+    torus = torus_of(group)
+    if torus is None:
+        return None
+    # the factor may belong to one factor of the group only
+    algebra = np.stack(
+        [factor._drho(parts_of_algebra(group, a)).dense().numpy() for a in group.algebra]
+    )
     toral = np.tensordot(torus.element, algebra, 1)
     found = _diagonalise(toral, real=not factor.is_complex)
     if found is None:
@@ -96,17 +103,16 @@ def eigenbasis_of(factor: Rep, group: Group, torus: Torus) -> Eigenbasis | None:
     weights, vectors = found
     inverse = np.linalg.inv(vectors)
     roots = inverse @ np.tensordot(torus.root_vectors, algebra, 1) @ vectors
-    moves = [factor.rho(h).dense().numpy() for h in group.discrete]
+    moves = [factor._rho(parts_of_element(group, h)).dense().numpy() for h in group.discrete]
     discrete = np.array([inverse @ h @ vectors for h in moves]).reshape(-1, *toral.shape)
-    unitary = np.allclose(vectors.conj().T @ vectors, np.eye(len(toral)), atol=1e-10)
+    unitary = np.abs(vectors.conj().T @ vectors - np.eye(len(toral))).max() < 1e-12
     return Eigenbasis(weights, vectors, _cleaned(roots), _cleaned(discrete), bool(unitary))
 
 
 def _diagonalise(matrix: Array, *, real: bool) -> tuple[Array, Array] | None:
     """Eigenvalues and eigenvectors, orthonormal for normal matrices, in conjugate pairs if real."""
-    is_normal = np.allclose(
-        matrix @ matrix.conj().T, matrix.conj().T @ matrix, atol=1e-11 * np.linalg.norm(matrix) ** 2
-    )
+    commutator = matrix @ matrix.conj().T - matrix.conj().T @ matrix
+    is_normal = np.abs(commutator).max() <= 1e-13 * np.linalg.norm(matrix) ** 2
     if is_normal and real:
         return _diagonalise_real_normal(matrix.real)
     if is_normal:

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from isotropy._run import require_memory
 from isotropy.bases._basis import Basis
-from isotropy.bases._null_space import Array, null_space
+from isotropy.bases._null_space import Array, largest_eigenvalue, null_space
 from isotropy.bases._toral import Eigenbasis, Torus, eigenbasis_of, torus_of
 from isotropy.groups import Group
 from isotropy.reps import Product, Rep
@@ -28,6 +28,7 @@ from isotropy.reps import Product, Rep
 LARGEST_DENSE = 400
 _ZERO_SUM = 1e-9
 _RANK = 1e-9
+_NOTHING = 1e-11
 
 
 class ZeroWeightBasis(Basis):
@@ -58,13 +59,13 @@ class ZeroWeightBasis(Basis):
         flat = torch.zeros(*beta.shape[:-1], self.size, dtype=dtype, device=beta.device)
         flat = flat.index_copy(-1, self.index.to(beta.device), weights)
         v = self._apply(flat, [s.to(beta.device, dtype) for s in self.vectors])
-        return v if self.rep.is_complex else v.real
+        return v if self.rep.is_complex or beta.is_complex() else v.real
 
     def _coordinates(self, v: Tensor) -> Tensor:
         dtype = torch.promote_types(v.dtype, torch.complex32)
         back = self._apply(v.to(dtype), [s.mH.to(v.device, dtype) for s in self.vectors])
         beta = back[..., self.index.to(v.device)] @ self.null.conj().to(v.device, dtype)
-        return beta if self.rep.is_complex else beta.real
+        return beta if self.rep.is_complex or v.is_complex() else beta.real
 
     def _apply(self, x: Tensor, matrices: list[Tensor]) -> Tensor:
         """(M₁ ⊗ … ⊗ M_k) x along the last axis: the last axis is turned to the front each time."""
@@ -101,7 +102,8 @@ def is_solvable_by_zero_weight(rep: Rep) -> bool:
     groups = rep.groups
     if len(groups) != 1 or not groups[0].algebra or not groups[0].by_value:
         return False
-    return torus_of(groups[0]) is not None
+    factors = rep.factors if isinstance(rep, Product) else (rep,)
+    return all(eigenbasis_of(factor, groups[0]) is not None for factor in dict.fromkeys(factors))
 
 
 def solve_zero_weight(rep: Rep) -> ZeroWeightBasis:
@@ -111,17 +113,16 @@ def solve_zero_weight(rep: Rep) -> ZeroWeightBasis:
         ValueError: If no element of the algebra can be diagonalised, or memory does not suffice.
     """
     factors = list(rep.factors) if isinstance(rep, Product) else [rep]
-    torus = torus_of(rep.groups[0]) if is_solvable_by_zero_weight(rep) else None
-    if torus is None or not factors:
+    if not factors or not is_solvable_by_zero_weight(rep):
         raise ValueError(
             f"expected one group with a diagonalisable Lie algebra element for zero-weight "
             f"reduction, got {rep}"
         )
     group = rep.groups[0]
-    distinct = {factor: eigenbasis_of(factor, group, torus) for factor in dict.fromkeys(factors)}
-    eigenbases = [basis for factor in factors if (basis := distinct[factor]) is not None]
-    if len(eigenbases) < len(factors):
-        raise ValueError(f"expected factors that can be diagonalised, got {rep}")
+    torus = torus_of(group)
+    eigenbases = [e for e in (eigenbasis_of(factor, group) for factor in factors) if e is not None]
+    assert torus is not None
+    assert len(eigenbases) == len(factors)
     problem = _Problem(eigenbases, zero_weights([e.weights for e in eigenbases]))
     unitary = all(e.is_unitary for e in eigenbases)
     constraint = _constraint_matrix(problem, torus, group, half=unitary and torus.is_normal)
@@ -143,7 +144,8 @@ def zero_weights(weights: list[Array]) -> Array:
         80 * larger, f"the weights of {len(weights)} factors", "take a tensor of lower order"
     )
     left, right = _all_sums(weights[:half]), _all_sums(weights[half:])
-    scale = max(float(np.abs(w).max()) for w in weights) or 1.0
+    # A is of norm one: weights far below that are rounding error, not a scale
+    scale = max(1.0, *(float(np.abs(w).max()) for w in weights))
     # a generic real functional of the sums: zero sums have zero values of it
     turn = np.exp(0.7391j)
     keys = (right * turn).real
@@ -189,10 +191,12 @@ def _constraint_matrix(problem: _Problem, torus: Torus, group: Group, *, half: b
         matrices = [factor.roots[root] for factor in problem.factors]
         block = _sum_of_factors(problem, matrices)
         norm = max(float(np.abs(m).max()) for m in matrices)
-        if block.nnz and norm > 0:
+        # root vectors are of norm one; what is left of zero is rounding error
+        if block.nnz and norm > _NOTHING:
             blocks.append(block / norm)
     for h in range(len(group.discrete)):
-        blocks.append(_product_of_factors(problem, [f.discrete[h] for f in problem.factors]))
+        block = _product_of_factors(problem, [f.discrete[h] for f in problem.factors])
+        blocks.append(block / max(1.0, float(np.abs(block.data).max(initial=0.0))))
     columns = len(problem.index)
     return vstack(blocks, format="csr") if blocks else csr_array((0, columns), dtype=np.complex128)
 
@@ -296,12 +300,31 @@ def _null_space(matrix: csr_array) -> Array:
     size = matrix.shape[1]
     if not matrix.nnz:
         return np.eye(size)
-    gram = (matrix.conj().T @ matrix).tocsr()
     if size > LARGEST_DENSE:
-        return null_space(lambda x: gram @ x, size, gram.dtype.type)
-    values, vectors = np.linalg.eigh(gram.toarray())
-    rank = int((values <= _RANK * max(float(values[-1]), 1e-300)).sum())
-    return np.asarray(vectors[:, :rank])
+        gram = (matrix.conj().T @ matrix).tocsr()
+        found = null_space(lambda x: gram @ x, size, gram.dtype.type)
+        largest = largest_eigenvalue(lambda x: gram @ x, size) ** 0.5
+        return _really_null(matrix, found, largest)
+    # not from the Gram matrix, which would square the condition into the rank decision
+    triangle = np.linalg.qr(matrix.toarray(), mode="r")
+    _, singular, vh = np.linalg.svd(triangle, full_matrices=True)
+    # the blocks are scaled to entries of one, so a smaller largest value is no scale
+    rank = int((singular > _RANK * max(float(singular[0]), 1e-3)).sum())
+    return np.asarray(vh[rank:].conj().T)
+
+
+def _really_null(matrix: csr_array, found: Array, largest: float) -> Array:
+    """The part of the columns that the matrix itself sends to zero.
+
+    Directions with a singular value below the root of the rounding error are zero to the Gram
+    matrix and not to the matrix.
+    """
+    if not found.shape[1]:
+        return found
+    triangle = np.linalg.qr(matrix @ found, mode="r")
+    _, singular, vh = np.linalg.svd(triangle, full_matrices=True)
+    rank = int((singular > _RANK * largest).sum())
+    return np.asarray(found @ vh[rank:].conj().T)
 
 
 def _orthonormalised(basis: ZeroWeightBasis) -> ZeroWeightBasis:

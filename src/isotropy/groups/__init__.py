@@ -1,5 +1,6 @@
 """What a symmetry group is: generators and Lie algebra, products, the catalogue of names."""
 
+from isotropy.groups._balanced_frame import balanced_frame
 from isotropy.groups._catalogue import FAMILIES, Family, code_length, decode, encode
 from isotropy.groups._compound import BlockDiagonal, Chain, Kron, KronSum
 from isotropy.groups._finite import double_cover
@@ -7,6 +8,7 @@ from isotropy.groups._given import as_linear_map
 from isotropy.groups._grids import GridFlips, GridShifts, GridTurns, p4, p4m
 from isotropy.groups._group import Group, require_invertible
 from isotropy.groups._identify import Identity, identify
+from isotropy.groups._intertwiners import orthonormal_span
 from isotropy.groups._lie_groups import (
     GL,
     O11,
@@ -110,6 +112,7 @@ __all__ = [
     "Z",
     "Zero",
     "as_linear_map",
+    "balanced_frame",
     "code_length",
     "components",
     "decode",
@@ -119,6 +122,7 @@ __all__ = [
     "encode",
     "identify",
     "in_span",
+    "orthonormal_span",
     "p4",
     "p4m",
     "parse_group",

@@ -269,7 +269,7 @@ class Dense(LinearMap):
 
     def __init__(self, matrix: Tensor) -> None:
         dtype = torch.complex128 if matrix.is_complex() else torch.float64
-        self.matrix = matrix.to(dtype).contiguous()
+        self.matrix = matrix.to(dtype).resolve_conj().contiguous()
         self.size = matrix.shape[-1]
         self.batch = matrix.shape[:-2]
 

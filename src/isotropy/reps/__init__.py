@@ -1,6 +1,7 @@
 """How a group acts: representations, their algebra, and symmetries."""
 
 from isotropy.reps._algebra import Product, Sum
+from isotropy.reps._elements import parts_of_algebra, parts_of_element
 from isotropy.reps._leaves import (
     CustomRep,
     Determinant,
@@ -34,4 +35,6 @@ __all__ = [
     "V",
     "Vector",
     "parse_rep",
+    "parts_of_algebra",
+    "parts_of_element",
 ]
