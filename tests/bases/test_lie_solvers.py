@@ -390,3 +390,15 @@ def test_a_custom_factor_of_a_product_beside_one_of_a_factor() -> None:
 def test_one_solver_for_all_blocks_leaves_scalars_alone() -> None:
     for method in ("zero-weight", "krylov", "dense", "invariant-theory"):
         assert equivariant_basis((V + Scalar >> V + Scalar)(SO(3)), method=method).rank == 2
+
+
+def test_representations_that_do_not_keep_adjoints_need_all_roots() -> None:
+    """The spin-one representation in coordinates that only one rotation finds orthogonal."""
+    change = torch.diag(torch.tensor([1.0, 1.0, 3.0], dtype=torch.float64))
+
+    def stretched(g: torch.Tensor) -> torch.Tensor:
+        return change @ g @ torch.linalg.inv(change)
+
+    group = Group(algebra=SO(3).algebra)
+    rep = (CustomRep("Stretched", stretched) * V * V)(group)
+    assert_solves(solve_zero_weight(rep), rep)

@@ -15,7 +15,7 @@ from scipy.linalg import schur
 
 from isotropy.bases._null_space import Array
 from isotropy.groups import Group
-from isotropy.reps import Rep, parts_of_algebra, parts_of_element
+from isotropy.reps import Determinant, Rep, Vector, parts_of_algebra, parts_of_element
 
 WORST_CONDITION = 1e6
 _ZERO = 1e-10
@@ -48,6 +48,7 @@ class Eigenbasis:
         roots: dρ(E) of each root vector in this basis, shape (m, n, n).
         discrete: ρ(h) of each discrete generator in this basis, shape (M, n, n).
         is_unitary: Whether the eigenvectors are orthonormal.
+        keeps_adjoints: Whether dρ(A†) = dρ(A)† for all A.
     """
 
     weights: Array
@@ -55,6 +56,7 @@ class Eigenbasis:
     roots: Array
     discrete: Array
     is_unitary: bool
+    keeps_adjoints: bool
 
     @cached_property
     def conjugates(self) -> Array:
@@ -106,7 +108,11 @@ def eigenbasis_of(factor: Rep, group: Group) -> Eigenbasis | None:
     moves = [factor._rho(parts_of_element(group, h)).dense().numpy() for h in group.discrete]
     discrete = np.array([inverse @ h @ vectors for h in moves]).reshape(-1, *toral.shape)
     unitary = np.abs(vectors.conj().T @ vectors - np.eye(len(toral))).max() < 1e-12
-    return Eigenbasis(weights, vectors, _cleaned(roots), _cleaned(discrete), bool(unitary))
+    # a representation of your own may be anything; of skew matrices by skew ones is safe
+    skew = group.is_unitary and np.abs(algebra + algebra.conj().transpose(0, 2, 1)).max() < _ZERO
+    keeps = isinstance(factor, Vector | Determinant) or bool(skew)
+    cleaned = _cleaned(roots), _cleaned(discrete)
+    return Eigenbasis(weights, vectors, *cleaned, bool(unitary), keeps)
 
 
 def _diagonalise(matrix: Array, *, real: bool) -> tuple[Array, Array] | None:

@@ -125,7 +125,8 @@ def solve_zero_weight(rep: Rep) -> ZeroWeightBasis:
     assert len(eigenbases) == len(factors)
     problem = _Problem(eigenbases, zero_weights([e.weights for e in eigenbases]))
     unitary = all(e.is_unitary for e in eigenbases)
-    constraint = _constraint_matrix(problem, torus, group, half=unitary and torus.is_normal)
+    half = unitary and torus.is_normal and all(e.keeps_adjoints for e in eigenbases)
+    constraint = _constraint_matrix(problem, torus, group, half=half)
     null = _null_vectors(problem, constraint, real=not rep.is_complex)
     vectors = [torch.from_numpy(e.vectors) for e in eigenbases]
     found = ZeroWeightBasis(rep, vectors, torch.from_numpy(problem.flat), torch.from_numpy(null))
