@@ -350,6 +350,10 @@ def basis(
 
     symmetry = parse_group(group)
     acting = parse_rep(rep)(symmetry)
+    if plot is not None:
+        from isotropy.report import matrix_shape
+
+        matrix_shape(acting)  # refuses what is too large to draw before it is solved
     with frame.progress("solving") as progress:
         start = time.perf_counter()
         solved = equivariant_basis(

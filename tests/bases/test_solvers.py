@@ -334,7 +334,7 @@ def test_what_does_not_fit_in_memory_says_how_much_it_wants() -> None:
     shear = Group(algebra=[[[0.0, 1.0], [0.0, 0.0]]])
     with pytest.raises(ValueError, match=r"needs \d+\.\d GB .* rep\.rho\(g\)\.apply\(v\)"):
         equivariant_basis(T(32)(shear))
-    with pytest.raises(ValueError, match=r"orbit labels .* needs \d+\.\d GB"):
+    with pytest.raises(ValueError, match=r"labelling the orbits .* needs \d+\.\d GB"):
         equivariant_basis(T(12)(S(9)))
     with pytest.raises(ValueError, match=r"dense basis .* needs .* \.combine\(beta\)"):
         equivariant_basis(T(7)(Z(8))).dense()

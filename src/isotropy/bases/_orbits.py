@@ -95,7 +95,7 @@ def solve_orbits(rep: Rep) -> OrbitBasis:
     size = rep.size()
     require_memory(
         48 * size,
-        f"the orbit labels of {rep} ({amount(size)} entries)",
+        f"labelling the orbits of {rep} ({amount(size)} entries)",
         "use rep.rho(g).apply(v), which needs no labels",
     )
     _, discrete = rep.generators()

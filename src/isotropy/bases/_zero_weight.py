@@ -142,7 +142,9 @@ def zero_weights(weights: list[Array]) -> Array:
     half = len(weights) // 2
     larger = max(prod(len(w) for w in part) for part in (weights[:half], weights[half:]))
     require_memory(
-        80 * larger, f"the weights of {len(weights)} factors", "take a tensor of lower order"
+        80 * larger,
+        f"summing the weights of {len(weights)} factors",
+        "take a tensor of lower order",
     )
     left, right = _all_sums(weights[:half]), _all_sums(weights[half:])
     # A is of norm one: weights far below that are rounding error, not a scale
