@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from isotropy._run import require_memory
-from isotropy.groups._given import as_linear_map
+from isotropy.groups._given import as_monomial
 from isotropy.groups._maps import Dense, LinearMap, Monomial
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def order_of_discrete(group: Group) -> int | float:
 def discrete_contains(group: Group, g: LinearMap) -> bool | None:
     """Whether a group without Lie algebra contains ``g``; None if it cannot be listed."""
     if group.is_monomial:
-        monomial = _as_monomial(g)
+        monomial = as_monomial(g)
         if monomial is None or not group.discrete:
             return monomial is not None and monomial.is_identity
         if monomial.sign is not None and group.is_permutation:
@@ -140,7 +140,7 @@ class Elements:
 
     def _same_kind(self, g: LinearMap) -> LinearMap:
         if isinstance(self.maps, Monomial):
-            monomial = _as_monomial(g)
+            monomial = as_monomial(g)
             if monomial is None:
                 raise ValueError("expected an element of the group, got a map outside it")
             return monomial
@@ -167,12 +167,6 @@ def sympy_group(group: Group) -> Any:
 
     monomials = [h.monomial() for h in group.discrete]
     return PermutationGroup([_as_sympy(m, group) for m in monomials if m is not None])
-
-
-def _as_monomial(g: LinearMap) -> Monomial | None:
-    """A map as a signed permutation, if it is one."""
-    monomial = g.monomial()
-    return as_linear_map(g.dense()).monomial() if monomial is None else monomial
 
 
 def _as_sympy(m: Monomial, group: Group) -> Any:

@@ -69,6 +69,11 @@ def as_algebra_element(given: MapLike, what: str = "a Lie algebra element") -> L
     return Dense(element.dense())
 
 
+def as_monomial(g: LinearMap) -> Monomial | None:
+    """A map as a signed permutation if it is one, by construction or by its entries."""
+    return g.monomial() if g.is_monomial else as_linear_map(g.dense()).monomial()
+
+
 def _as_square(array: Tensor, what: str) -> Tensor:
     if array.ndim != 2 or array.shape[0] != array.shape[1] or array.shape[0] == 0:
         raise ValueError(f"expected {what} as a square matrix, got shape {tuple(array.shape)}")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import torch
 
-from isotropy.groups._given import as_linear_map
+from isotropy.groups._given import as_linear_map, as_monomial
 from isotropy.groups._maps import Dense, LinearMap, Monomial
 from isotropy.groups._named_group import NamedGroup, permutation
 
@@ -53,7 +53,7 @@ class S(NamedGroup):
         return Monomial(keys.argsort(-1))
 
     def _contains(self, g: LinearMap) -> bool:
-        monomial = as_linear_map(g.dense()).monomial() if not g.is_monomial else g.monomial()
+        monomial = as_monomial(g)
         return monomial is not None and monomial.sign is None
 
 
@@ -75,7 +75,7 @@ class A(NamedGroup):
         return math.factorial(self.n) // 2
 
     def _contains(self, g: LinearMap) -> bool:
-        monomial = as_linear_map(g.dense()).monomial() if not g.is_monomial else g.monomial()
+        monomial = as_monomial(g)
         return monomial is not None and monomial.sign is None and bool(monomial.det() == 1)
 
     def _sample(self, n: int, rng: torch.Generator) -> LinearMap:
@@ -156,7 +156,7 @@ class Inversion(NamedGroup):
 
 def _is_affine(g: LinearMap, side: int) -> bool:
     """Whether g is the permutation i ↦ side · i + constant."""
-    monomial = as_linear_map(g.dense()).monomial() if not g.is_monomial else g.monomial()
+    monomial = as_monomial(g)
     if monomial is None or monomial.sign is not None:
         return False
     expected = (side * torch.arange(g.size) + monomial.index[0]) % g.size
