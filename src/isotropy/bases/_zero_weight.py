@@ -29,6 +29,7 @@ LARGEST_DENSE = 400
 _ZERO_SUM = 1e-9
 _RANK = 1e-9
 _NOTHING = 1e-11
+_SMALLEST_SCALE = 1e-3  # constraints are scaled to entries of one: less is no scale to judge by
 
 
 class ZeroWeightBasis(Basis):
@@ -127,7 +128,7 @@ def solve_zero_weight(rep: Rep) -> ZeroWeightBasis:
     unitary = all(e.is_unitary for e in eigenbases)
     half = unitary and torus.is_normal and all(e.keeps_adjoints for e in eigenbases)
     constraint = _constraint_matrix(problem, torus, group, half=half)
-    null = _null_vectors(problem, constraint, real=not rep.is_complex)
+    null = _null_vectors(problem, constraint, real=not rep.is_complex, unitary=unitary)
     vectors = [torch.from_numpy(e.vectors) for e in eigenbases]
     found = ZeroWeightBasis(rep, vectors, torch.from_numpy(problem.flat), torch.from_numpy(null))
     return found if unitary else _orthonormalised(found)
@@ -265,16 +266,16 @@ def _compressed(
     return matrix
 
 
-def _null_vectors(problem: _Problem, constraint: csr_array, *, real: bool) -> Array:
+def _null_vectors(problem: _Problem, constraint: csr_array, *, real: bool, unitary: bool) -> Array:
     """Orthonormal null vectors, shape (z, rank), those of real vectors where ``real``."""
     if not len(problem.index):
         return np.zeros((0, 0), np.complex128)
     if not real:
-        return _null_space(constraint).astype(np.complex128)
+        return _null_space(constraint, unitary=unitary).astype(np.complex128)
     to_real = _real_coordinates(problem)
     turned = constraint @ to_real
     stacked = vstack([turned.real, turned.imag], format="csr")
-    return np.asarray(to_real @ _null_space(stacked).astype(np.complex128))
+    return np.asarray(to_real @ _null_space(stacked, unitary=unitary).astype(np.complex128))
 
 
 def _real_coordinates(problem: _Problem) -> csr_array:
@@ -299,21 +300,23 @@ def _real_coordinates(problem: _Problem) -> csr_array:
     return csr_array((values, (rows, columns)), shape=(size, size))
 
 
-def _null_space(matrix: csr_array) -> Array:
+def _null_space(matrix: csr_array, *, unitary: bool) -> Array:
+    """Orthonormal null vectors of a sparse matrix, from a unitary eigenbasis or any other."""
     size = matrix.shape[1]
     if not matrix.nnz:
         return np.eye(size)
+    gram = (matrix.conj().T @ matrix).tocsr()
     if size > LARGEST_DENSE:
-        gram = (matrix.conj().T @ matrix).tocsr()
         found = null_space(lambda x: gram @ x, size, gram.dtype.type)
-        largest = largest_eigenvalue(lambda x: gram @ x, size) ** 0.5
-        return _really_null(matrix, found, largest)
-    # not from the Gram matrix, which would square the condition into the rank decision
-    triangle = np.linalg.qr(matrix.toarray(), mode="r")
-    _, singular, vh = np.linalg.svd(triangle, full_matrices=True)
-    # the blocks are scaled to entries of one, so a smaller largest value is no scale
-    rank = int((singular > _RANK * max(float(singular[0]), 1e-3)).sum())
-    return np.asarray(vh[rank:].conj().T)
+        largest = largest_eigenvalue(lambda x: gram @ x, size)
+    elif unitary:
+        values, vectors = np.linalg.eigh(gram.toarray())
+        largest = max(float(values[-1]), _SMALLEST_SCALE**2)
+        found = vectors[:, values <= 1e-6 * largest]
+    else:
+        # the condition of the coordinates is in the matrix: leave nothing to its square
+        found, largest = np.eye(size), float(np.abs(gram).sum(0).max())
+    return _really_null(matrix, found, largest**0.5)
 
 
 def _really_null(matrix: csr_array, found: Array, largest: float) -> Array:
@@ -326,7 +329,7 @@ def _really_null(matrix: csr_array, found: Array, largest: float) -> Array:
         return found
     triangle = np.linalg.qr(matrix @ found, mode="r")
     _, singular, vh = np.linalg.svd(triangle, full_matrices=True)
-    rank = int((singular > _RANK * largest).sum())
+    rank = int((singular > _RANK * max(largest, _SMALLEST_SCALE)).sum())
     return np.asarray(found @ vh[rank:].conj().T)
 
 
