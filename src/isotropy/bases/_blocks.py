@@ -19,33 +19,9 @@ from torch import Tensor
 from isotropy._run import ProgressCallback, Step
 from isotropy.bases._basis import Basis
 from isotropy.bases._orbits import OrbitBasis
-from isotropy.reps import Product, Rep, Scalar, Selected, Sum
+from isotropy.reps import Layout, Product, Rep, Term, layout_of
 
 LARGEST_TRIAL = 10**8
-
-
-@dataclass(frozen=True)
-class Term:
-    """A run of copies of one representation along an axis."""
-
-    rep: Rep
-    count: int
-    offset: int
-    size: int
-
-
-@dataclass(frozen=True)
-class Axis:
-    """One factor of the product: its terms, and where its columns really stand."""
-
-    terms: tuple[Term, ...]
-    size: int
-    order: Tensor | None  # column at each place of the layout; None where they agree
-
-    @property
-    def is_simple(self) -> bool:
-        """Whether there is nothing to split."""
-        return len(self.terms) == 1 and self.terms[0].count == 1 and self.order is None
 
 
 @dataclass(frozen=True)
@@ -72,7 +48,7 @@ class BlockBasis(Basis):
     The coordinates are those of the blocks one after another; within a block: copy by copy.
     """
 
-    def __init__(self, rep: Rep, axes: tuple[Axis, ...], blocks: tuple[Block, ...]) -> None:
+    def __init__(self, rep: Rep, axes: tuple[Layout, ...], blocks: tuple[Block, ...]) -> None:
         self.rep = rep
         self.axes = axes
         self.blocks = blocks
@@ -144,15 +120,15 @@ class BlockBasis(Basis):
         return OrbitBasis(self.rep, labels, None if bool((signs == 1).all()) else signs)
 
 
-def axes_of(rep: Rep) -> tuple[Axis, ...]:
+def axes_of(rep: Rep) -> tuple[Layout, ...]:
     """The factors of a representation, each opened into its terms."""
     factors = rep.factors if isinstance(rep, Product) and rep.factors else (rep,)
-    return tuple(_axis(factor) for factor in factors)
+    return tuple(layout_of(factor) for factor in factors)
 
 
 def solve_blocks(
     rep: Rep,
-    axes: tuple[Axis, ...],
+    axes: tuple[Layout, ...],
     solve: Callable[[Rep], Basis],
     progress: ProgressCallback | None = None,
 ) -> BlockBasis:
@@ -170,31 +146,8 @@ def solve_blocks(
     return BlockBasis(rep, axes, tuple(blocks))
 
 
-def _axis(factor: Rep) -> Axis:
-    order = None
-    size = factor.size()
-    if isinstance(factor, Selected):
-        spare = factor.of - len(factor.columns)
-        order = factor.order()
-        factor = factor.inner + spare * Scalar if spare else factor.inner
-    terms, offset = [], 0
-    for count, rep in _flat_terms(factor):
-        terms.append(Term(rep, count, offset, rep.size()))
-        offset += count * rep.size()
-    return Axis(tuple(terms), size, order)
-
-
-def _flat_terms(rep: Rep) -> list[tuple[int, Rep]]:
-    if not isinstance(rep, Sum):
-        return [(1, rep)]
-    flat: list[tuple[int, Rep]] = []
-    for count, term in rep.terms:
-        flat += _flat_terms(term) * count if isinstance(term, Sum) else [(count, term)]
-    return flat
-
-
 def _box(block: Block) -> tuple[EllipsisType | slice, ...]:
-    return (Ellipsis, *(slice(t.offset, t.offset + t.count * t.size) for t in block.terms))
+    return (Ellipsis, *(term.columns for term in block.terms))
 
 
 def _to_box(vectors: Tensor, block: Block, lead: torch.Size) -> Tensor:

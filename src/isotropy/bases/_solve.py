@@ -18,7 +18,7 @@ from isotropy.bases._orbits import is_solvable_by_orbits, solve_orbits
 from isotropy.bases._product_rules import expanded, is_kronecker, solve_kronecker, without_place
 from isotropy.bases._wreath import is_solvable_by_wreath_rule, solve_wreath
 from isotropy.bases._zero_weight import is_solvable_by_zero_weight, solve_zero_weight
-from isotropy.reps import Product, Rep, Symmetry, Vector
+from isotropy.reps import Product, Rep, Symmetry, without_duals
 
 Method = Literal["auto", "orbits", "zero-weight", "invariant-theory", "krylov", "dense"]
 
@@ -87,7 +87,7 @@ def _solve(
     axes = axes_of(rep)
     if not all(axis.is_simple for axis in axes):
         return solve_blocks(rep, axes, solve, progress)
-    plain = without_place(_without_duals(rep))
+    plain = without_place(without_duals(rep))
     if method != "auto" and plain.groups:
         return _solve_alone(plain, method, cache).of(rep)
     if is_solvable_by_orbits(plain):
@@ -119,12 +119,3 @@ def _choose(rep: Rep) -> str:
     if is_solvable_by_zero_weight(rep):
         return "zero-weight"
     return "dense" if rep.size() <= LARGEST_DENSE else "krylov"
-
-
-def _without_duals(rep: Rep) -> Rep:
-    """The same action with V* written as V where the group is orthogonal and they agree."""
-    if isinstance(rep, Vector) and rep.dual and rep._bound_group().is_orthogonal:
-        return rep.T
-    if isinstance(rep, Product):
-        return Product.of([_without_duals(factor) for factor in rep.factors])
-    return rep

@@ -2,6 +2,7 @@
 
 from isotropy.reps._algebra import Product, Sum
 from isotropy.reps._elements import parts_of_algebra, parts_of_element
+from isotropy.reps._layout import Layout, Term, layout_of, without_duals
 from isotropy.reps._leaves import (
     CustomRep,
     Determinant,
@@ -21,6 +22,7 @@ from isotropy.reps._symmetry import Symmetry
 __all__ = [
     "CustomRep",
     "Determinant",
+    "Layout",
     "Leaf",
     "Product",
     "Pseudoscalar",
@@ -32,9 +34,12 @@ __all__ = [
     "Sum",
     "Symmetry",
     "T",
+    "Term",
     "V",
     "Vector",
+    "layout_of",
     "parse_rep",
     "parts_of_algebra",
     "parts_of_element",
+    "without_duals",
 ]
