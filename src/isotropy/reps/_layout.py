@@ -65,30 +65,17 @@ def layout_of(rep: Rep) -> Layout:
         >>> layout.order
         tensor([0, 1, 5, 2, 3, 4])
     """
-    size = rep.size()
-    placed = None
-    if isinstance(rep, Selected):
-        spare = rep.of - len(rep.columns)
-        placed = rep.order()
-        rep = rep.inner + spare * Scalar if spare else rep.inner
-    pieces: dict[Rep, list[tuple[int, int]]] = {}
-    at = 0
-    for count, term in _flat_terms(rep):
-        width = count * term.size()
-        pieces.setdefault(term, []).append((at, width))
-        at += width
-    terms, columns = [], []
-    offset = 0
-    for term, runs in pieces.items():
-        width = sum(run for _, run in runs)
-        terms.append(Term(term, width // term.size(), offset, term.size()))
-        columns += [torch.arange(start, start + run) for start, run in runs]
-        offset += width
-    order = torch.cat(columns)
-    if placed is not None:
-        order = placed[order]
-    in_place = bool((order == torch.arange(size)).all())
-    return Layout(tuple(terms), size, None if in_place else order)
+    found: dict[Rep, list[Tensor]] = {}
+    for term, columns in _pieces(rep):
+        found.setdefault(term, []).append(columns)
+    terms, offset = [], 0
+    for term, runs in found.items():
+        count = sum(len(run) for run in runs)
+        terms.append(Term(term, count, offset, runs[0].shape[1]))
+        offset += terms[-1].width
+    order = torch.cat([run.flatten() for runs in found.values() for run in runs])
+    in_place = bool((order == torch.arange(offset)).all())
+    return Layout(tuple(terms), offset, None if in_place else order)
 
 
 def without_duals(rep: Rep) -> Rep:
@@ -102,10 +89,38 @@ def without_duals(rep: Rep) -> Rep:
     return rep
 
 
-def _flat_terms(rep: Rep) -> list[tuple[int, Rep]]:
-    if not isinstance(rep, Sum):
-        return [(1, rep)]
-    flat: list[tuple[int, Rep]] = []
-    for count, term in rep.terms:
-        flat += _flat_terms(term) * count if isinstance(term, Sum) else [(count, term)]
-    return flat
+def _pieces(rep: Rep) -> list[tuple[Rep, Tensor]]:
+    """The terms one after another, each with the columns of its copies, shape (copies, size)."""
+    if isinstance(rep, Sum):
+        pieces, at = [], 0
+        for count, inner in rep.terms:
+            opened, size = _pieces(inner), inner.size()
+            copies = torch.arange(at, at + count * size, size)
+            if len(opened) == 1:
+                term, columns = opened[0]
+                pieces.append((term, (copies[:, None, None] + columns).flatten(0, 1)))
+            else:
+                pieces += [(term, copy + columns) for copy in copies for term, columns in opened]
+            at += count * size
+        return pieces
+    if isinstance(rep, Selected):
+        order = rep.order()
+        chosen, rest = order[: len(rep.columns)], order[len(rep.columns) :]
+        pieces = [(term, chosen[columns]) for term, columns in _pieces(rep.inner)]
+        return [*pieces, (Scalar, rest.unsqueeze(-1))] if len(rest) else pieces
+    if isinstance(rep, Product) and any(isinstance(f, Sum | Selected) for f in rep.factors):
+        pieces = [(Scalar, torch.zeros(1, 1, dtype=torch.int64))]
+        for factor in rep.factors:
+            pieces = [
+                (Product.of([left, right]), _crossed(first, second, factor.size()))
+                for left, first in pieces
+                for right, second in _pieces(factor)
+            ]
+        return pieces
+    return [(rep, torch.arange(rep.size()).unsqueeze(0))]
+
+
+def _crossed(first: Tensor, second: Tensor, width: int) -> Tensor:
+    """The columns of all products of copies: those of ``first`` count in steps of ``width``."""
+    crossed = first[:, None, :, None] * width + second[None, :, None, :]
+    return crossed.flatten(2).flatten(0, 1)

@@ -1,0 +1,36 @@
+"""What comes in: loading anything, tasks that know their symmetry, dynamical systems."""
+
+from isotropy.data._augment import Augment
+from isotropy.data._dataset import Dataset
+from isotropy.data._fetch import fetch, fetch_digest
+from isotropy.data._hamiltonian_systems import (
+    Chunks,
+    HamiltonianSystem,
+    double_spring_pendulum,
+    geometric_mean,
+    relative_error,
+)
+from isotropy.data._load import load
+from isotropy.data._models import load_model
+from isotropy.data._regression_tasks import inertia, lorentz_scattering, o5_invariant
+from isotropy.data._task import Scaling, Splits, Task
+
+__all__ = [
+    "Augment",
+    "Chunks",
+    "Dataset",
+    "HamiltonianSystem",
+    "Scaling",
+    "Splits",
+    "Task",
+    "double_spring_pendulum",
+    "fetch",
+    "fetch_digest",
+    "geometric_mean",
+    "inertia",
+    "load",
+    "load_model",
+    "lorentz_scattering",
+    "o5_invariant",
+    "relative_error",
+]

@@ -1,0 +1,94 @@
+"""What every loader returns: inputs, targets and their names, of checked kinds and lengths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+TaskKind: TypeAlias = Literal["regression", "classification"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Inputs and targets in memory.
+
+    Args:
+        x: Inputs, shape (n, …), float32 or float64.
+        y: Targets: shape (n, k) of floats for regression, shape (n,) of int64 for classification.
+        x_names: The columns of ``x``, where they have names.
+        y_names: The columns of ``y``, where they have names.
+        classes: The name of each class; ``None`` for regression.
+        groups: Shape (n,) of int64: rows with one number belong together and should stay on one
+            side of any split.
+        source: Where it came from, for messages and reports.
+
+    Raises:
+        ValueError: If the lengths differ, nothing is there, or a value is not finite.
+
+    Example:
+        >>> data = Dataset(torch.ones(4, 3), torch.tensor([0, 1, 1, 0]), classes=("cat", "dog"))
+        >>> data
+        Dataset(x (4, 3) float32, y (4,) int64, 2 classes, from 'arrays')
+        >>> len(data), data.task
+        (4, 'classification')
+    """
+
+    x: Tensor
+    y: Tensor | None = None
+    x_names: tuple[str, ...] | None = None
+    y_names: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None
+    groups: Tensor | None = None
+    source: str = "arrays"
+
+    def __post_init__(self) -> None:
+        if self.x.ndim < 2 or self.x.numel() == 0:
+            raise ValueError(
+                f"{self.source}: expected inputs of shape (rows, …), got {tuple(self.x.shape)}"
+            )
+        for name, other in (("targets", self.y), ("groups", self.groups)):
+            if other is not None and len(other) != len(self.x):
+                raise ValueError(
+                    f"{self.source}: expected as many {name} as inputs, "
+                    f"got {len(other)} and {len(self.x)}"
+                )
+        _require_finite(self.x, "inputs", self.source)
+        if self.y is not None:
+            _require_finite(self.y, "targets", self.source)
+
+    @property
+    def task(self) -> TaskKind | None:
+        """What the targets ask for; ``None`` where there are none."""
+        if self.y is None:
+            return None
+        return "regression" if self.classes is None else "classification"
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __repr__(self) -> str:
+        parts = [f"x {kind_of(self.x)}"]
+        if self.y is not None:
+            parts.append(f"y {kind_of(self.y)}")
+        if self.classes is not None:
+            parts.append(f"{len(self.classes)} classes")
+        return f"Dataset({', '.join(parts)}, from {self.source!r})"
+
+
+def kind_of(tensor: Tensor) -> str:
+    """Shape and kind of number, for messages."""
+    return f"{tuple(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}"
+
+
+def _require_finite(tensor: Tensor, what: str, source: str) -> None:
+    if not tensor.is_floating_point():
+        return
+    finite = torch.isfinite(tensor)
+    if not bool(finite.all()):
+        row = int((~finite).flatten(1).any(1).nonzero()[0])
+        raise ValueError(
+            f"{source}: expected finite {what}, got a non-finite value in row {row + 1}"
+        )

@@ -1,0 +1,210 @@
+"""One verb for whatever the data come in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from isotropy.data._arrays import from_arrays, from_mapping, from_torch_dataset, load_npy, load_npz
+from isotropy.data._dataset import Dataset, TaskKind
+from isotropy.data._idx import idx_splits, is_idx, load_idx_file
+from isotropy.data._image_folder import folders_within, images_within, load_image_folder
+from isotropy.data._tables import load_csv, load_frame, load_parquet
+from isotropy.data._tensors import check_task, group_numbers
+
+_KNOWN = ".csv, .csv.gz, .tsv, .tsv.gz, .npz, .npy, .parquet, idx files or a folder"
+_SPLIT_FOLDERS = ("train", "test")
+
+
+def load(
+    source: Any,
+    *,
+    target: str | Sequence[str] | None = None,
+    task: TaskKind | None = None,
+    groups: Any = None,
+    split: str | None = None,
+    size: tuple[int, int] | None = None,
+) -> Dataset:
+    r"""Load data from a file, a folder or memory.
+
+    - ``.csv``, ``.tsv`` (also ``.gz``): a table with a header. All columns but ``target`` and
+      ``groups`` are inputs and must be numbers.
+    - ``.parquet``, or a pandas DataFrame: the same (``pip install 'isotropy[tables]'``).
+    - ``.npz``, or a dictionary: the arrays x and y, or another obvious pair: inputs and targets,
+      data and target, images and labels, x_train and y_train. Nothing is unpickled.
+    - ``.npy``, or one array: inputs without targets.
+    - idx files, MNIST's format (also ``.gz``): images of shape (n, c, h, w) in [0, 1] and the
+      labels beside them. The folder that holds them will do.
+    - a folder of images: one folder for each class, or no folders and no targets. Shape
+      (n, c, h, w) in [0, 1], grey where all are grey, otherwise RGB.
+    - (x, y): two arrays or tensors.
+    - a map-style PyTorch data set, with items (x, y) or x.
+
+    Inputs are float32; float64 stays float64 in arrays and npz files. Targets are floats of shape
+    (n, k) for a regression and int64 of shape (n,) for a classification. With ``task=None``, text,
+    truth values, labels of images and single columns of whole numbers with few distinct values
+    (at most 20, and at most half as many as rows unless there are two) are classes; everything
+    else is a regression. Whole-number classes that start at 0 and stay under 1000 keep their
+    numbers, others are numbered in sorted order; ``classes`` names them.
+
+    Args:
+        source: What to load.
+        target: The column or columns (a list, or ``"a,b"``) to predict, or the array of an npz.
+        task: ``"regression"``, ``"classification"``, or ``None`` to tell from the targets.
+        groups: Which rows belong together: the name of a column or array, or one value for each
+            row. An npz or dictionary with an array ``groups`` needs no mention of it.
+        split: ``"train"`` or ``"test"``, where the source holds both.
+        size: (height, width) to which a folder's images are resized.
+
+    Returns:
+        The data, in memory.
+
+    Raises:
+        TypeError: If ``source`` is of a kind that is not listed.
+        ValueError: If the file is missing, damaged or of an unknown kind, if a value is missing or
+            not finite, or if rows or lengths do not match; the message names the place.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "pets.csv"
+        ...     _ = path.write_text("legs,weight,kind\n4,3.5,cat\n4,20,dog\n2,0.1,bird\n")
+        ...     data = load(path, target="kind")
+        >>> data.x_names, data.classes, data.y
+        (('legs', 'weight'), ('bird', 'cat', 'dog'), tensor([1, 2, 0]))
+        >>> load((np.zeros((5, 3)), np.linspace(0, 1, 5)))
+        Dataset(x (5, 3) float64, y (5, 1) float64, from 'arrays')
+    """
+    check_task(task)
+    if split not in (None, "train", "test"):
+        raise ValueError(f"expected split 'train', 'test' or None, got {split!r}")
+    size = _checked_size(size)
+    if isinstance(source, str | os.PathLike):
+        data = _load_path(Path(source).expanduser(), target, task, groups, split, size)
+    else:
+        data = _load_object(source, target, task, groups, split, size)
+    if task is not None and data.y is None:
+        raise ValueError(f"{data.source}: expected targets for a {task}, got none")
+    return data
+
+
+def _checked_size(size: Any) -> tuple[int, int] | None:
+    if size is None:
+        return None
+    sides = tuple(size) if isinstance(size, tuple | list) else ()
+    if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
+        raise ValueError(f"expected size (height, width), got {size!r}")
+    return sides[0], sides[1]
+
+
+def _load_path(
+    path: Path, target: Any, task: TaskKind | None, groups: Any, split: str | None, size: Any
+) -> Dataset:
+    if not path.exists():
+        raise ValueError(f"{path}: expected a file or folder, got a path where nothing is")
+    if path.is_dir():
+        _refuse(path, target=target)
+        return _with_groups(_load_folder(path, task, split, size), groups)
+    _refuse(path, size=size)
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path}: expected data, got an empty file")
+    name = path.name.lower()
+    if name.endswith(".npz"):
+        return load_npz(path, _one(target, path), task, groups, split)
+    _refuse(path, split=split)
+    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")):
+        loader = load_parquet if name.endswith(".parquet") else load_csv
+        if groups is None or isinstance(groups, str):
+            return loader(path, target, task, groups)
+        return _with_groups(loader(path, target, task, None), groups)
+    _refuse(path, target=target)
+    if name.endswith(".npy"):
+        return load_npy(path, task, groups)
+    if is_idx(path):
+        return _with_groups(load_idx_file(path, task), groups)
+    raise ValueError(f"{path}: expected {_KNOWN}, got a file ending in {path.suffix!r}")
+
+
+def _load_folder(path: Path, task: TaskKind | None, split: str | None, size: Any) -> Dataset:
+    idx = idx_splits(path)
+    if idx:
+        _refuse(path, size=size)
+        return load_idx_file(idx[_split_of(path, sorted(idx, reverse=True), split)], task)
+    folders = [folder.name for folder in folders_within(path)]
+    parts = [part for part in _SPLIT_FOLDERS if part in folders]
+    if parts and (split is not None or len(parts) == 2):
+        return _load_folder(path / _split_of(path, parts, split), task, None, size)
+    _refuse(path, split=split)
+    if not folders and not images_within(path):
+        raise ValueError(f"{path}: expected idx files or images, got a folder without them")
+    if task == "regression":
+        raise ValueError(
+            f"{path}: expected task 'classification' for images by class, got {task!r}"
+        )
+    return load_image_folder(path, size)
+
+
+def _split_of(path: Path, there: list[str], split: str | None) -> str:
+    if split is None and len(there) == 1:
+        return there[0]
+    if split not in there:
+        choices = " or ".join(f"split={part!r}" for part in there)
+        raise ValueError(f"{path}: expected {choices}, got {split!r}")
+    return split
+
+
+def _load_object(
+    source: Any, target: Any, task: TaskKind | None, groups: Any, split: str | None, size: Any
+) -> Dataset:
+    _refuse("arrays", size=size)
+    if isinstance(source, Mapping):
+        return from_mapping(source, _one(target, "arrays"), task, groups, split, "arrays")
+    _refuse("arrays", split=split)
+    if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+        if groups is None or isinstance(groups, str):
+            return load_frame(source, target, task, groups, "DataFrame")
+        return _with_groups(load_frame(source, target, task, None, "DataFrame"), groups)
+    _refuse("arrays", target=target)
+    if isinstance(source, Dataset):
+        return source if groups is None else _with_groups(source, groups)
+    if isinstance(source, Tensor | np.ndarray):
+        return from_arrays(source, None, task, groups, "arrays")
+    if isinstance(source, tuple | list):
+        if len(source) != 2:
+            raise ValueError(f"expected a pair (x, y) of arrays, got {len(source)} things")
+        return from_arrays(source[0], source[1], task, groups, "arrays")
+    if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
+        return from_torch_dataset(source, task, groups)
+    raise TypeError(
+        "expected a path, arrays or a data set with a length and items, "
+        f"got {type(source).__name__}"
+    )
+
+
+def _one(target: Any, source: Any) -> str | None:
+    if target is None or isinstance(target, str):
+        return target
+    raise ValueError(f"{source}: expected the name of one array as target, got {target!r}")
+
+
+def _refuse(source: Any, **options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{source}: expected no {name} for this kind of data, got {value!r}")
+
+
+def _with_groups(data: Dataset, groups: Any) -> Dataset:
+    from dataclasses import replace
+
+    if groups is None:
+        return data
+    if isinstance(groups, str):
+        raise ValueError(
+            f"{data.source}: expected one value for each row as groups, got {groups!r}"
+        )
+    return replace(data, groups=group_numbers(groups, data.source))

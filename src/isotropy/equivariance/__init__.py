@@ -1,0 +1,5 @@
+"""How far a function is from a symmetry."""
+
+from isotropy.equivariance._tester import all_elements, assert_equivariant, equivariance_error
+
+__all__ = ["all_elements", "assert_equivariant", "equivariance_error"]

@@ -1,0 +1,106 @@
+"""What every equivariant layer and network has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from isotropy.groups import Group
+from isotropy.nn._recorder import RecordedModule
+from isotropy.reps import Rep, Symmetry
+
+
+class EquivariantModule(RecordedModule):
+    """A module f with f(ρ_in(g) x) = ρ_out(g) f(x) for every g of its group.
+
+    Attributes:
+        rep_in: How the group acts on inputs, along their last axis.
+        rep_out: How it acts on outputs.
+        in_features: The width of inputs.
+        out_features: The width of outputs.
+    """
+
+    rep_in: Rep
+    rep_out: Rep
+
+    def __init__(self, rep_in: Rep, rep_out: Rep) -> None:
+        super().__init__()
+        self.rep_in, self.rep_out = rep_in, rep_out
+        self.in_features, self.out_features = rep_in.size(), rep_out.size()
+
+    @property
+    def symmetry(self) -> Symmetry:
+        """The group and both its actions."""
+        group = (self.rep_in + self.rep_out).group
+        if group is None:
+            raise ValueError(
+                f"expected a layer whose representations have a group, got {self.rep_in} "
+                f"and {self.rep_out}"
+            )
+        return Symmetry(group, self.rep_in, self.rep_out)
+
+    def export(self, batch: Tensor | None = None) -> Any:
+        """The module as a program that runs without this library, for batches of any length.
+
+        Args:
+            batch: An example input of shape (n, in_features), n ≥ 2; drawn where there is none.
+
+        Returns:
+            A ``torch.export.ExportedProgram``; save it with ``torch.export.save``.
+        """
+        if batch is None:
+            like = next(iter(self.parameters()), torch.empty(0))
+            batch = torch.randn(3, self.in_features, dtype=like.dtype, device=like.device)
+        rows = torch.export.Dim("rows")
+        return torch.export.export(self, (batch,), dynamic_shapes=({0: rows},))
+
+    def _require_width(self, x: Tensor) -> None:
+        if x.shape[-1:] != (self.in_features,):
+            raise ValueError(
+                f"expected inputs of width {self.in_features} for {self.rep_in}, "
+                f"got shape {tuple(x.shape)}"
+            )
+
+    def extra_repr(self) -> str:
+        """The two spaces, as ``print(model)`` shows them."""
+        return f"{self.rep_in} >> {self.rep_out}"
+
+
+def bound(rep_in: Rep, rep_out: Rep, group: Group | None) -> tuple[Rep, Rep]:
+    """Both representations with their group.
+
+    Raises:
+        TypeError: If one is not a representation.
+        ValueError: If there is no group, or the two belong to groups that do not go together.
+    """
+    for name, rep in (("rep_in", rep_in), ("rep_out", rep_out)):
+        if not isinstance(rep, Rep):
+            raise TypeError(f"expected a representation as {name}, got {type(rep).__name__}")
+    if group is None:
+        group = (rep_in + rep_out).group
+    if group is None:
+        if rep_in.is_bound and rep_out.is_bound:
+            return rep_in, rep_out  # scalars alone have no group
+        raise ValueError(
+            f"expected a group for {rep_in} >> {rep_out}, got none: write rep(G), or give group=G"
+        )
+    return rep_in(group), rep_out(group)
+
+
+def floating_dtype(rep: Rep, dtype: torch.dtype | None) -> torch.dtype:
+    """The dtype of a layer's parameters: as asked, else torch's default; complex where needed."""
+    dtype = torch.get_default_dtype() if dtype is None else dtype
+    if rep.is_complex:
+        return dtype.to_complex()
+    return dtype
+
+
+def cast(module: nn.Module, device: torch.device | str | None, dtype: torch.dtype) -> None:
+    """Move a module's constants; torch's own ``to`` warns of every complex one."""
+
+    def move(t: Tensor) -> Tensor:
+        return t.to(device, dtype if t.is_floating_point() or t.is_complex() else None)
+
+    module._apply(move)

@@ -1,0 +1,429 @@
+"""Linear spaces of weight matrices: from free coefficients to the matrix, and back.
+
+A space holds no parameters. It maps coefficients β to a matrix W that commutes with the group
+by construction, and any matrix to the coefficients of the nearest such one. Coefficients are in
+weight units: one step of β moves the weights that it touches by about one step, so that
+learning rates and priors mean what they mean for an ordinary layer.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Self
+
+import numpy as np
+import torch
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+from torch import Tensor, nn
+
+from isotropy._run import require_memory
+from isotropy.bases import Basis, equivariant_basis
+from isotropy.reps import Layout, Rep, Scalar, layout_of, without_duals
+
+LARGEST_DENSE_BLOCK = 2_000_000
+
+
+class WeightSpace(nn.Module):
+    """A linear space of matrices W (out × in), or of vectors (out,).
+
+    Attributes:
+        shape: The shape of W.
+        rank: The number of coefficients.
+    """
+
+    shape: tuple[int, ...]
+    rank: int
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._exact: dict[str, Tensor] = {}
+
+    @abstractmethod
+    def forward(self, coefficients: Tensor) -> Tensor:
+        """The matrix with these coefficients."""
+
+    @abstractmethod
+    def coordinates(self, weight: Tensor) -> Tensor:
+        """The coefficients of the matrix of this space that is nearest to ``weight``."""
+
+    @abstractmethod
+    def row_counts(self) -> Tensor:
+        """How many weights that can differ from zero lead to each output: the fan-in, (out,)."""
+
+    @abstractmethod
+    def coefficient_rows(self) -> Tensor:
+        """One output that each coefficient contributes to, shape (rank,)."""
+
+    def right_inverse(self, weight: Tensor) -> Tensor:
+        """As ``coordinates``; the name under which torch's parametrisations ask for it."""
+        return self.coordinates(weight)
+
+    def initial(
+        self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Tensor:
+        """Random coefficients such that unit inputs give unit outputs: variance 1/fan-in."""
+        fan_in = self.row_counts().clamp_min(1)[self.coefficient_rows()]
+        beta = torch.randn(self.rank, dtype=dtype, device=device)
+        return beta / fan_in.to(beta.device).sqrt().to(beta.dtype)
+
+    def _keep(self, name: str, exact: Tensor) -> None:
+        """Register a constant whose float64 original survives every change of precision."""
+        self._exact[name] = exact
+        self.register_buffer(name, exact, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        for name, exact in self._exact.items():
+            moved = getattr(self, name)
+            if not moved.is_meta:
+                setattr(self, name, exact.to(moved.device, moved.dtype))
+        return self
+
+
+class SharedWeights(WeightSpace):
+    """Weights that are equal wherever their labels are: W_ij = ± β[label_ij].
+
+    Args:
+        labels: An integer for every weight, 0 … rank−1, or −1 for weights that stay zero.
+        signs: ±1 for every weight, or None where all are +1.
+    """
+
+    labels: Tensor
+    signs: Tensor | None
+
+    def __init__(self, labels: Tensor, signs: Tensor | None = None) -> None:
+        super().__init__()
+        labels = torch.as_tensor(labels)
+        if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+            raise ValueError(f"expected integer labels, got {labels.dtype}")
+        labels = labels.long()
+        if labels.numel() == 0 or int(labels.min()) < -1:
+            raise ValueError(
+                "expected a label 0, 1, … for every weight, or -1 for zero, "
+                f"got {'none' if labels.numel() == 0 else int(labels.min())}"
+            )
+        self.rank = int(labels.max()) + 1
+        counts = torch.bincount(labels[labels >= 0].flatten(), minlength=self.rank)
+        if self.rank and not bool((counts > 0).all()):
+            unused = int((counts == 0).nonzero()[0])
+            raise ValueError(
+                f"expected every label up to {self.rank - 1} to be used, got none with {unused}"
+            )
+        self.shape = tuple(labels.shape)
+        self.has_zeros = bool((labels < 0).any())
+        self.register_buffer("labels", labels, persistent=False)
+        self.register_buffer("counts", counts, persistent=False)
+        if signs is None:
+            self.signs = None
+        else:
+            signs = torch.as_tensor(signs)
+            if signs.shape != labels.shape or not bool((signs.abs() == 1).all()):
+                raise ValueError(
+                    f"expected signs ±1 of shape {tuple(labels.shape)}, "
+                    f"got shape {tuple(signs.shape)}"
+                )
+            self.register_buffer("signs", signs.to(torch.int8), persistent=False)
+
+    def _slots(self) -> Tensor:
+        """Labels with the vanishing weights sent to one slot beyond the last."""
+        flat = self.labels.flatten()
+        return torch.where(flat < 0, self.rank, flat) if self.has_zeros else flat
+
+    def forward(self, coefficients: Tensor) -> Tensor:
+        beta = torch.nn.functional.pad(coefficients, (0, 1)) if self.has_zeros else coefficients
+        weight = beta.index_select(-1, self._slots()).unflatten(-1, self.shape)
+        return weight if self.signs is None else weight * self.signs
+
+    def coordinates(self, weight: Tensor) -> Tensor:
+        signed = weight if self.signs is None else weight * self.signs
+        sums = weight.new_zeros(self.rank + 1).index_add(0, self._slots(), signed.flatten())
+        return sums[: self.rank] / self.counts
+
+    def row_counts(self) -> Tensor:
+        return (self.labels >= 0).reshape(self.shape[0], -1).sum(-1)
+
+    def coefficient_rows(self) -> Tensor:
+        columns = max(1, prod(self.shape[1:]))
+        rows = torch.arange(self.labels.numel()) // columns
+        used = (self.labels.flatten() >= 0).cpu()
+        first = torch.zeros(self.rank, dtype=torch.int64)
+        return first.index_copy(0, self.labels.flatten().cpu()[used], rows[used])
+
+
+class _Block:
+    """All copies of the maps between two terms; β has shape (rank, copies out, copies in)."""
+
+    def __init__(self, counts: tuple[int, int], sizes: tuple[int, int], basis: Basis) -> None:
+        self.counts = counts
+        self.sizes = sizes
+        self.rank = prod(counts) * basis.rank
+        self.basis_rank = basis.rank
+        self.is_plain = sizes == (1, 1)
+        entries = basis.size * basis.rank
+        self.basis = None if entries <= LARGEST_DENSE_BLOCK else basis
+        matrix = basis.dense().mT.contiguous() if self.basis is None else torch.empty(0, 0)
+        touched = self._touched(basis, matrix)
+        # β = 1 throughout gives weights of root mean square 1 where they may differ from zero
+        self.scale = (int(touched.sum()) / basis.rank) ** 0.5
+        self.matrix = matrix * self.scale
+        self.row_counts = counts[1] * touched.reshape(sizes).sum(-1).double()
+
+    @staticmethod
+    def _touched(basis: Basis, matrix: Tensor) -> Tensor:
+        if matrix.numel():
+            magnitude = matrix.abs().amax(0)
+        else:
+            rng = torch.Generator().manual_seed(0)
+            beta = torch.randn(4, basis.rank, dtype=basis.dtype, generator=rng)
+            magnitude = basis.combine(beta).abs().amax(0)
+        return magnitude > 1e-10 * magnitude.max()
+
+    def weight(self, beta: Tensor, matrix: Tensor, *, by_component: bool) -> Tensor:
+        (m_out, m_in), (s_out, s_in) = self.counts, self.sizes
+        if self.is_plain:
+            return (beta * matrix.flatten()).reshape(m_out, m_in)
+        copies = beta.reshape(self.basis_rank, m_out * m_in)
+        if self.basis is None:
+            spread = matrix.mT @ copies
+        else:
+            spread = self.basis.combine(copies.mT).mT * self.scale
+        spread = spread.reshape(s_out, s_in, m_out, m_in)
+        spread = spread.permute(0, 2, 1, 3) if by_component else spread.permute(2, 0, 3, 1)
+        return spread.reshape(m_out * s_out, m_in * s_in)
+
+    def coordinates(self, weight: Tensor, matrix: Tensor) -> Tensor:
+        (m_out, m_in), (s_out, s_in) = self.counts, self.sizes
+        copies = weight.reshape(m_out, s_out, m_in, s_in).permute(0, 2, 1, 3)
+        copies = copies.reshape(m_out * m_in, s_out * s_in)
+        if self.basis is None:
+            found = copies @ matrix.mH / self.scale**2
+        else:
+            found = self.basis.coordinates(copies) / self.scale
+        return found.mT.flatten()
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Output terms and input terms that are connected by maps, with none to any other."""
+
+    targets: tuple[int, ...]
+    sources: tuple[int, ...]
+
+
+class BlockWeights(WeightSpace):
+    """Weights between sums of representations: one small basis for each pair of terms.
+
+    Args:
+        layout_in: The terms of the inputs.
+        layout_out: The terms of the outputs.
+        bases: The equivariant maps between the terms of each pair, by their places; pairs
+            with none are left out.
+    """
+
+    def __init__(
+        self, layout_in: Layout, layout_out: Layout, bases: dict[tuple[int, int], Basis]
+    ) -> None:
+        super().__init__()
+        self.shape = (layout_out.size, layout_in.size)
+        self.layout_in, self.layout_out = layout_in, layout_out
+        self.places = list(bases)
+        self.blocks: list[_Block] = []
+        for (i, j), basis in bases.items():
+            out, into = layout_out.terms[i], layout_in.terms[j]
+            block = _Block((out.count, into.count), (out.size, into.size), basis)
+            self._keep(f"matrix_{i}_{j}", block.matrix)
+            self.blocks.append(block)
+        self.ranks = [block.rank for block in self.blocks]
+        self.rank = sum(self.ranks)
+        self.clusters = _clusters(len(layout_out.terms), len(layout_in.terms), self.places)
+        for side, layout in (("rows", layout_out), ("columns", layout_in)):
+            order = layout.order
+            self.register_buffer(side, None if order is None else order.argsort(), persistent=False)
+            self.register_buffer(f"{side}_back", order, persistent=False)
+
+    def _pairs(self) -> list[tuple[tuple[int, int], _Block, Tensor]]:
+        return [
+            (place, block, getattr(self, f"matrix_{place[0]}_{place[1]}"))
+            for place, block in zip(self.places, self.blocks, strict=True)
+        ]
+
+    def forward(self, coefficients: Tensor) -> Tensor:
+        parts = coefficients.split(self.ranks)
+        filled = {
+            place: block.weight(beta, matrix, by_component=False)
+            for (place, block, matrix), beta in zip(self._pairs(), parts, strict=True)
+        }
+        targets, sources = range(len(self.layout_out.terms)), range(len(self.layout_in.terms))
+        weight = self._assembled(filled, targets, sources, coefficients)
+        if self.rows is not None:
+            weight = weight.index_select(0, self.rows)
+        return weight if self.columns is None else weight.index_select(1, self.columns)
+
+    def by_cluster(self, coefficients: Tensor) -> list[tuple[Cluster, Tensor]]:
+        """The matrix of every cluster, rows and columns component by component."""
+        parts = coefficients.split(self.ranks)
+        filled = {
+            place: block.weight(beta, matrix, by_component=True)
+            for (place, block, matrix), beta in zip(self._pairs(), parts, strict=True)
+        }
+        return [
+            (cluster, self._assembled(filled, cluster.targets, cluster.sources, coefficients))
+            for cluster in self.clusters
+        ]
+
+    def _assembled(
+        self,
+        filled: dict[tuple[int, int], Tensor],
+        targets: Sequence[int],
+        sources: Sequence[int],
+        like: Tensor,
+    ) -> Tensor:
+        rows = []
+        for i in targets:
+            height = self.layout_out.terms[i].width
+            row = [
+                filled[i, j]
+                if (i, j) in filled
+                else like.new_zeros(height, self.layout_in.terms[j].width)
+                for j in sources
+            ]
+            rows.append(torch.cat(row, 1) if row else like.new_zeros(height, 0))
+        return torch.cat(rows) if len(rows) > 1 else rows[0]
+
+    def coordinates(self, weight: Tensor) -> Tensor:
+        if self.rows_back is not None:
+            weight = weight.index_select(0, self.rows_back)
+        if self.columns_back is not None:
+            weight = weight.index_select(1, self.columns_back)
+        parts = []
+        for (i, j), block, matrix in self._pairs():
+            rows, columns = self.layout_out.terms[i].columns, self.layout_in.terms[j].columns
+            parts.append(block.coordinates(weight[rows, columns], matrix))
+        return torch.cat(parts) if parts else weight.new_zeros(0)
+
+    def row_counts(self) -> Tensor:
+        counts = torch.zeros(self.shape[0], dtype=torch.float64)
+        for (i, _), block, _ in self._pairs():
+            # the mean over a term's components: they mix under the group
+            counts[self.layout_out.terms[i].columns] += block.row_counts.mean()
+        return counts if self.layout_out.order is None else counts[self.layout_out.order.argsort()]
+
+    def coefficient_rows(self) -> Tensor:
+        order = self.layout_out.order
+        rows = []
+        for (i, _), block, _ in self._pairs():
+            first = self.layout_out.terms[i].offset
+            row = first if order is None else int(order[first])
+            rows.append(torch.full((block.rank,), row))
+        return torch.cat(rows) if rows else torch.zeros(0, dtype=torch.int64)
+
+
+def _clusters(targets: int, sources: int, places: list[tuple[int, int]]) -> list[Cluster]:
+    """The connected sets of terms; input terms that lead nowhere belong to none."""
+    joined = csr_array(
+        (np.ones(len(places)), ([i for i, _ in places], [targets + j for _, j in places])),
+        shape=(targets + sources,) * 2,
+    )
+    labels = connected_components(joined, directed=False)[1]
+    return [
+        Cluster(
+            tuple(i for i in range(targets) if labels[i] == label),
+            tuple(j for j in range(sources) if labels[targets + j] == label),
+        )
+        for label in dict.fromkeys(labels[:targets])
+    ]
+
+
+class BiasSpace(WeightSpace):
+    """Vectors that the group leaves as they are: maps from the trivial representation.
+
+    Args:
+        maps: The space of matrices with one column.
+    """
+
+    def __init__(self, maps: WeightSpace) -> None:
+        super().__init__()
+        self.maps = maps
+        self.shape = maps.shape[:1]
+        self.rank = maps.rank
+
+    def forward(self, coefficients: Tensor) -> Tensor:
+        weight: Tensor = self.maps(coefficients)
+        return weight.flatten()
+
+    def coordinates(self, weight: Tensor) -> Tensor:
+        return self.maps.coordinates(weight.unsqueeze(-1))
+
+    def row_counts(self) -> Tensor:
+        return self.maps.row_counts()
+
+    def coefficient_rows(self) -> Tensor:
+        return self.maps.coefficient_rows()
+
+
+def weight_space(rep_in: Rep, rep_out: Rep) -> WeightSpace:
+    """The space of all equivariant linear maps between two bound representations.
+
+    Permutation representations give shared weights, others a basis for each pair of terms.
+    The space may be of rank 0.
+    """
+    layout_in, layout_out = layout_of(without_duals(rep_in)), layout_of(without_duals(rep_out))
+    bases: dict[tuple[int, int], Basis] = {}
+    for i, out in enumerate(layout_out.terms):
+        for j, into in enumerate(layout_in.terms):
+            basis = equivariant_basis(into.rep >> out.rep)
+            if basis.rank:
+                bases[i, j] = basis
+    require_memory(
+        16 * layout_in.size * layout_out.size,
+        f"a weight matrix from {rep_in} to {rep_out}",
+        "take fewer channels",
+    )
+    if bases and all(basis.orbits() is not None for basis in bases.values()):
+        return SharedWeights(*_labels(layout_in, layout_out, bases))
+    return BlockWeights(layout_in, layout_out, bases)
+
+
+def bias_space(rep: Rep) -> WeightSpace | None:
+    """The space of invariant vectors; None where zero is the only one."""
+    space = weight_space(Scalar, rep)
+    return BiasSpace(space) if space.rank else None
+
+
+def _labels(
+    layout_in: Layout, layout_out: Layout, bases: dict[tuple[int, int], Basis]
+) -> tuple[Tensor, Tensor | None]:
+    """One label for every weight, from the orbits of each pair of terms."""
+    labels = torch.full((layout_out.size, layout_in.size), -1)
+    signs = torch.ones_like(labels, dtype=torch.int8)
+    start = 0
+    for (i, j), basis in bases.items():
+        out, into = layout_out.terms[i], layout_in.terms[j]
+        orbits = basis.orbits()
+        assert orbits is not None
+        copies = torch.arange(out.count * into.count).unsqueeze(-1) * orbits.rank
+        numbered = torch.where(orbits.labels < 0, orbits.labels, start + copies + orbits.labels)
+        boxes = [numbered]
+        if orbits.signs is not None:
+            boxes.append(orbits.signs.expand(len(copies), -1))
+        placed = [
+            box.reshape(out.count, into.count, out.size, into.size)
+            .transpose(1, 2)
+            .reshape(out.width, into.width)
+            for box in boxes
+        ]
+        labels[out.columns, into.columns] = placed[0]
+        if orbits.signs is not None:
+            signs[out.columns, into.columns] = placed[1]
+        start += len(copies) * orbits.rank
+    if layout_out.order is not None:
+        back = layout_out.order.argsort()
+        labels, signs = labels[back], signs[back]
+    if layout_in.order is not None:
+        back = layout_in.order.argsort()
+        labels, signs = labels[:, back], signs[:, back]
+    return labels, None if bool((signs == 1).all()) else signs
