@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,9 @@ from isotropy.groups import Group
 from isotropy.nn._module import bound
 from isotropy.nn._parts import Parts, PartsModule
 from isotropy.reps import Layout, Product, Rep, Scalar, Term, without_duals
+
+
+GAIN = 0.3
 
 
 @dataclass(frozen=True)
@@ -87,19 +91,26 @@ class BiLinear(PartsModule):
                 f"expected objects in {rep_in} that map others of it to {rep_out}, got none"
             )
         self.terms_in, self.terms_out = into.terms, out.terms
-        self.first = [c for c in found if self._size_in(c) <= self._size_out(c)]
+        first = [c for c in found if self._size_in(c) <= self._size_out(c)]
         self.last = [c for c in found if self._size_in(c) > self._size_out(c)]
+        # all that is made of one-dimensional objects is one product
+        together = {c.source: [d for d in first if d.source == c.source] for c in first}
+        self.first = [
+            group
+            for source, all_of_it in together.items()
+            for group in ([all_of_it] if into.terms[source].size == 1 else [[c] for c in all_of_it])
+        ]
         self.targets = sorted({c.target for c in self.last})
+        kind: dict[str, Any] = {"device": device, "dtype": dtype}
         self.mixing_first = nn.ParameterList(
-            torch.empty(self._count_in(c), c.objects * self._count_out(c), device=device, dtype=dtype)
-            for c in self.first
+            torch.empty(self._count_in(group[0]), sum(map(self._mixed_width, group)), **kind)
+            for group in self.first
         )
         self.mixing_last = nn.ParameterList(
             torch.empty(
                 sum(c.objects * self._count_in(c) for c in self.last if c.target == target),
                 out.terms[target].count,
-                device=device,
-                dtype=dtype,
+                **kind,
             )
             for target in self.targets
         )
@@ -118,16 +129,21 @@ class BiLinear(PartsModule):
     def _count_out(self, c: Contraction) -> int:
         return self.terms_out[c.target].count
 
+    def _mixed_width(self, c: Contraction) -> int:
+        return c.objects * self._count_out(c)
+
     def reset_parameters(self) -> None:
         """Draw new weights: unit inputs give outputs of about unit variance."""
         fan_in = [0] * len(self.terms_out)
-        for c in self.first + self.last:
+        for c in [c for group in self.first for c in group] + self.last:
             fan_in[c.target] += c.objects * self.terms_in[c.source].width
         with torch.no_grad():
-            for c, weight in zip(self.first, self.mixing_first, strict=True):
-                weight.normal_(std=0.3 * fan_in[c.target] ** -0.5)
+            for group, weight in zip(self.first, self.mixing_first, strict=True):
+                columns = weight.split([self._mixed_width(c) for c in group], 1)
+                for c, part in zip(group, columns, strict=True):
+                    part.normal_(std=GAIN * fan_in[c.target] ** -0.5)
             for target, weight in zip(self.targets, self.mixing_last, strict=True):
-                weight.normal_(std=0.3 * fan_in[target] ** -0.5)
+                weight.normal_(std=GAIN * fan_in[target] ** -0.5)
 
     def on_parts(self, parts: Parts, onto: Parts | None = None) -> Parts:
         """Apply the layer to the parts of its input, and add it to ``onto`` where given."""
@@ -143,12 +159,15 @@ class BiLinear(PartsModule):
         """Σ_n X_n (Σ_j P[c,n,j] v_j): weights on the objects acted on, then the action."""
         left: dict[int, list[Tensor]] = {}
         right: dict[int, list[Tensor]] = {}
-        for k, (c, weight) in enumerate(zip(self.first, self.mixing_first, strict=True)):
-            mixed = parts[c.source] @ weight
-            self._note(f"mixing_first.{k}", parts[c.source], mixed, transposed=True)
-            left.setdefault(c.target, []).append(self._acting(c, parts).flatten(2))
-            rows = self._size_in(c) * c.objects
-            right.setdefault(c.target, []).append(mixed.reshape(-1, rows, self._count_out(c)))
+        for k, (group, weight) in enumerate(zip(self.first, self.mixing_first, strict=True)):
+            v = parts[group[0].source]
+            mixed = v @ weight
+            self._note(f"mixing_first.{k}", v, mixed, transposed=True)
+            columns = mixed.split([self._mixed_width(c) for c in group], -1)
+            for c, column in zip(group, columns, strict=True):
+                rows = self._size_in(c) * c.objects
+                left.setdefault(c.target, []).append(self._acting(c, parts).flatten(2))
+                right.setdefault(c.target, []).append(column.reshape(-1, rows, self._count_out(c)))
         for target in left:
             acting, mixed = _cat(left[target], 2), _cat(right[target], 1)
             if target in sums:
@@ -158,14 +177,16 @@ class BiLinear(PartsModule):
 
     def _add_weighted_last(self, parts: Parts, sums: dict[int, Tensor]) -> None:
         """Σ_nj P[c,n,j] (X_n v_j): the action first, weights on what comes of it."""
+        acted: dict[int, list[Tensor]] = {target: [] for target in self.targets}
+        for source in dict.fromkeys(c.source for c in self.last):
+            on_it = [c for c in self.last if c.source == source]
+            acting = [self._acting(c, parts).transpose(2, 3).flatten(1, 2) for c in on_it]
+            products = torch.bmm(_cat(acting, 1), parts[source])
+            rows = products.split([self._size_out(c) * c.objects for c in on_it], 1)
+            for c, product in zip(on_it, rows, strict=True):
+                acted[c.target].append(product.reshape(len(product), self._size_out(c), -1))
         for k, (target, weight) in enumerate(zip(self.targets, self.mixing_last, strict=True)):
-            acted = []
-            for c in self.last:
-                if c.target == target:
-                    acting = self._acting(c, parts).transpose(2, 3).flatten(1, 2)
-                    products = torch.bmm(acting, parts[c.source])
-                    acted.append(products.reshape(len(products), self._size_out(c), -1))
-            z = _cat(acted, 2)
+            z = _cat(acted[target], 2)
             y = z @ weight
             self._note(f"mixing_last.{k}", z, y, transposed=True)
             sums[target] = sums[target] + y if target in sums else y
