@@ -73,24 +73,23 @@ class GatedNonlinearity(PartsModule):
         super().__init__(gated(rep), rep)
         self.gate_counts = _gate_counts(self.layout_out)
         self.gates = sum(self.gate_counts)
-        self._reps_in = [term.rep for term in self.layout_in.terms]
-        self._reps_out = [term.rep for term in self.layout_out.terms]
+        places = {term.rep: i for i, term in enumerate(self.layout_in.terms)}
+        self.sources = [places[term.rep] for term in self.layout_out.terms]
+        self.scalars = places.get(Scalar)  # gates first, then the scalars of the output
 
     def on_parts(self, parts: Parts) -> Parts:
-        values = dict(zip(self._reps_in, parts, strict=True))
-        if not self.gates:
-            return [functional.silu(values[rep]) for rep in self._reps_out]
-        scalars = values[Scalar]
-        opened = scalars.sigmoid()
-        gates = iter(opened[..., : self.gates].split(self.gate_counts, -1))
+        if self.scalars is None or not self.gates:
+            return [functional.silu(parts[source]) for source in self.sources]
+        opened = parts[self.scalars].sigmoid()
+        gates, own = opened[..., : self.gates], opened[..., self.gates :]
         out = []
-        for rep, gate in zip(self._reps_out, gates, strict=True):
-            if rep == Scalar:
-                out.append(scalars[..., self.gates :] * opened[..., self.gates :])
+        for source, gate in zip(self.sources, gates.split(self.gate_counts, -1), strict=True):
+            if source == self.scalars:
+                out.append(parts[source][..., self.gates :] * own)
             elif gate.shape[-1] == 0:
-                out.append(functional.silu(values[rep]))
+                out.append(functional.silu(parts[source]))
             else:
-                out.append(values[rep] * gate)
+                out.append(parts[source] * gate)
         return out
 
 
