@@ -4,9 +4,12 @@ from isotropy.nn._bilinear import BiLinear
 from isotropy.nn._dynamics import HNN, NeuralODE
 from isotropy.nn._emlp import EMLP, EMLPBlock
 from isotropy.nn._linear import Linear, SharedLinear, fixed_weights
+from isotropy.nn._make_equivariant import make_equivariant
 from isotropy.nn._mlp import MLP
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated
+from isotropy.nn._path_sum import PathSum
 from isotropy.nn._recorder import LinearOperation, record
+from isotropy.nn._restrict import restrict
 from isotropy.nn._symmetrised import Symmetrised
 from isotropy.nn._uniform_rep import uniform_rep
 
@@ -21,10 +24,13 @@ __all__ = [
     "LinearOperation",
     "NeuralODE",
     "NormNonlinearity",
+    "PathSum",
     "SharedLinear",
     "Symmetrised",
     "fixed_weights",
     "gated",
+    "make_equivariant",
     "record",
+    "restrict",
     "uniform_rep",
 ]

@@ -114,7 +114,8 @@ class BiLinear(PartsModule):
             )
             for target in self.targets
         )
-        self.to(device)
+        self._set_scales()
+        self.to(device, dtype)
         self.reset_parameters()
 
     def _size_in(self, c: Contraction) -> int:
@@ -132,18 +133,22 @@ class BiLinear(PartsModule):
     def _mixed_width(self, c: Contraction) -> int:
         return c.objects * self._count_out(c)
 
-    def reset_parameters(self) -> None:
-        """Draw new weights: unit inputs give outputs of about unit variance."""
+    def _set_scales(self) -> None:
         fan_in = [0] * len(self.terms_out)
         for c in [c for group in self.first for c in group] + self.last:
             fan_in[c.target] += c.objects * self.terms_in[c.source].width
-        with torch.no_grad():
-            for group, weight in zip(self.first, self.mixing_first, strict=True):
-                columns = weight.split([self._mixed_width(c) for c in group], 1)
-                for c, part in zip(group, columns, strict=True):
-                    part.normal_(std=GAIN * fan_in[c.target] ** -0.5)
-            for target, weight in zip(self.targets, self.mixing_last, strict=True):
-                weight.normal_(std=GAIN * fan_in[target] ** -0.5)
+        for k, group in enumerate(self.first):
+            widths = torch.tensor([self._mixed_width(c) for c in group])
+            scale = torch.tensor([GAIN * fan_in[c.target] ** -0.5 for c in group])
+            self.register_buffer(f"scale_first_{k}", scale.repeat_interleave(widths), persistent=False)
+        for k, target in enumerate(self.targets):
+            scale = torch.tensor(GAIN * fan_in[target] ** -0.5)
+            self.register_buffer(f"scale_last_{k}", scale, persistent=False)
+
+    def reset_parameters(self) -> None:
+        """Draw new weights from the standard normal distribution."""
+        for weight in self.parameters():
+            nn.init.normal_(weight)
 
     def on_parts(self, parts: Parts, onto: Parts | None = None) -> Parts:
         """Apply the layer to the parts of its input, and add it to ``onto`` where given."""
@@ -161,7 +166,7 @@ class BiLinear(PartsModule):
         right: dict[int, list[Tensor]] = {}
         for k, (group, weight) in enumerate(zip(self.first, self.mixing_first, strict=True)):
             v = parts[group[0].source]
-            mixed = v @ weight
+            mixed = v @ (weight * getattr(self, f"scale_first_{k}"))
             self._note(f"mixing_first.{k}", v, mixed, transposed=True)
             columns = mixed.split([self._mixed_width(c) for c in group], -1)
             for c, column in zip(group, columns, strict=True):
@@ -187,7 +192,7 @@ class BiLinear(PartsModule):
                 acted[c.target].append(product.reshape(len(product), self._size_out(c), -1))
         for k, (target, weight) in enumerate(zip(self.targets, self.mixing_last, strict=True)):
             z = _cat(acted[target], 2)
-            y = z @ weight
+            y = z @ (weight * getattr(self, f"scale_last_{k}"))
             self._note(f"mixing_last.{k}", z, y, transposed=True)
             sums[target] = sums[target] + y if target in sums else y
 

@@ -249,6 +249,7 @@ class Linear(StructuredLinear, PartsModule):
                 f"expected two spaces with an equivariant linear map between them, got {rep_in} "
                 f"and {rep_out}: zero is the only one"
             )
+        self.with_bias = bias
         kind = floating_dtype(rep_in + rep_out, dtype)
         self._set_spaces(weights, bias_space(rep_out) if bias else None, device, kind)
 

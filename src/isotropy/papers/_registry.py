@@ -1,0 +1,43 @@
+"""The experiments by their ids; a module is imported when its experiment is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from isotropy.papers._experiment import Experiment
+
+_MODULES = {
+    "finzi2023/figure2.5": "finzi2023_figure2_5",
+    "finzi2023/figure2.6": "finzi2023_figure2_6",
+    "finzi2023/table2.2": "finzi2023_table2_2",
+    "finzi2023/theorem-a.2": "finzi2023_theorem_a2",
+}
+
+
+def ids() -> list[str]:
+    """The ids of all experiments.
+
+    Example:
+        >>> ids()[0]
+        'finzi2023/figure2.5'
+    """
+    return sorted(_MODULES)
+
+
+def experiment(id: str) -> Experiment:
+    """The experiment of an id.
+
+    Args:
+        id: The paper and the place in it, as ``ids`` lists them.
+
+    Raises:
+        ValueError: If there is none of this id.
+
+    Example:
+        >>> experiment("finzi2023/figure2.5").id
+        'finzi2023/figure2.5'
+    """
+    if id not in _MODULES:
+        raise ValueError(f"expected an experiment among {', '.join(ids())}, got {id!r}")
+    found: Experiment = import_module(f"isotropy.papers.{_MODULES[id]}").EXPERIMENT
+    return found
