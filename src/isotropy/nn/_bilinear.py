@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -10,12 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.groups import Group
-from isotropy.nn._module import bound
-from isotropy.nn._parts import Parts, PartsModule
-from isotropy.reps import Layout, Product, Rep, Scalar, Term, without_duals
+from isotropy.nn._constants import ExactConstants
+from isotropy.nn._coordinates import cat
+from isotropy.nn._frames import Frame
+from isotropy.nn._module import EquivariantModule, bound
+from isotropy.reps import Layout, Product, Rep, Scalar, Term, layout_of, without_duals
 
-
-GAIN = 0.3
+SCALE = 0.1
 
 
 @dataclass(frozen=True)
@@ -39,14 +41,16 @@ class Contraction:
     order: tuple[int, ...] | None
 
 
-class BiLinear(PartsModule):
+class BiLinear(ExactConstants, EquivariantModule):
     """y_c = Σ P[c,a,b] Reshape(v_a) v_b over all objects v_a that are maps T_b → T_c (thesis 2.6).
 
     An object of T_a acts on one of T_b to give one of T_c where T_a = T_c ⊗ T_b* up to the order
-    of its factors. As many copies of T_a act as it has dimensions (more add nothing that the
-    linear layer before cannot give); scalars do not act. The weights are learned, one for each
-    pair of objects and output. Contractions come before weights, so the cost is that of a few
-    matrix products and no matrix is ever built for each sample.
+    of its factors. Of each T_a the first d copies act, d being the dimension of the group's own
+    space: the linear layer before can put anything into them. Scalars neither act nor are acted
+    on: what scalars do to other objects is left to the gates. The weights P are learned, one for
+    each pair of objects and output; they are standard normal at the start and scaled down, so
+    that products begin as a small correction and grow slowly. Contractions and weights go
+    through a few matrix products; no matrix is built for each sample.
 
     Args:
         rep_in: How the group acts on inputs.
@@ -77,34 +81,29 @@ class BiLinear(PartsModule):
         *,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        _frame: Frame | None = None,
     ) -> None:
         rep_in, rep_out = bound(rep_in, rep_out, group)
-        super().__init__(rep_in, rep_out)
+        EquivariantModule.__init__(self, rep_in, rep_out)
+        self._exact: dict[str, Tensor] = {}
         if (rep_in + rep_out).is_complex:
             raise ValueError(
                 f"expected real representations for a bilinear layer, got {rep_in} and {rep_out}"
             )
-        into, out = self.layout_in, self.layout_out
-        found = contractions(into, out)
-        if not found:
+        into, out = layout_of(without_duals(rep_in)), layout_of(without_duals(rep_out))
+        self.contractions = contractions(into, out)
+        if not self.contractions:
             raise ValueError(
                 f"expected objects in {rep_in} that map others of it to {rep_out}, got none"
             )
         self.terms_in, self.terms_out = into.terms, out.terms
-        first = [c for c in found if self._size_in(c) <= self._size_out(c)]
-        self.last = [c for c in found if self._size_in(c) > self._size_out(c)]
-        # all that is made of one-dimensional objects is one product
-        together = {c.source: [d for d in first if d.source == c.source] for c in first}
-        self.first = [
-            group
-            for source, all_of_it in together.items()
-            for group in ([all_of_it] if into.terms[source].size == 1 else [[c] for c in all_of_it])
-        ]
+        self.first = [c for c in self.contractions if self._size_in(c) <= self._size_out(c)]
+        self.last = [c for c in self.contractions if self._size_in(c) > self._size_out(c)]
         self.targets = sorted({c.target for c in self.last})
         kind: dict[str, Any] = {"device": device, "dtype": dtype}
         self.mixing_first = nn.ParameterList(
-            torch.empty(self._count_in(group[0]), sum(map(self._mixed_width, group)), **kind)
-            for group in self.first
+            torch.empty(self._count_in(c), c.objects * self._count_out(c), **kind)
+            for c in self.first
         )
         self.mixing_last = nn.ParameterList(
             torch.empty(
@@ -114,8 +113,14 @@ class BiLinear(PartsModule):
             )
             for target in self.targets
         )
+        order = None if into.order is None else into.order.to(device)
+        back = None if out.order is None else out.order.argsort().to(device)
+        self.register_buffer("order", order, persistent=False)
+        self.register_buffer("back", back, persistent=False)
         self._set_scales()
-        self.to(device, dtype)
+        if _frame is not None:
+            self._set_frame(_frame)
+            self.to(device, dtype or torch.get_default_dtype())
         self.reset_parameters()
 
     def _size_in(self, c: Contraction) -> int:
@@ -130,99 +135,180 @@ class BiLinear(PartsModule):
     def _count_out(self, c: Contraction) -> int:
         return self.terms_out[c.target].count
 
-    def _mixed_width(self, c: Contraction) -> int:
-        return c.objects * self._count_out(c)
-
     def _set_scales(self) -> None:
+        """Scale weights of unit variance so that unit inputs add about SCALE² to the variance."""
         fan_in = [0] * len(self.terms_out)
-        for c in [c for group in self.first for c in group] + self.last:
+        for c in self.contractions:
             fan_in[c.target] += c.objects * self.terms_in[c.source].width
-        for k, group in enumerate(self.first):
-            widths = torch.tensor([self._mixed_width(c) for c in group])
-            scale = torch.tensor([GAIN * fan_in[c.target] ** -0.5 for c in group])
-            self.register_buffer(f"scale_first_{k}", scale.repeat_interleave(widths), persistent=False)
-        for k, target in enumerate(self.targets):
-            scale = torch.tensor(GAIN * fan_in[target] ** -0.5)
-            self.register_buffer(f"scale_last_{k}", scale, persistent=False)
+        self.scales_first = [SCALE * fan_in[c.target] ** -0.5 for c in self.first]
+        self.scales_last = [SCALE * fan_in[target] ** -0.5 for target in self.targets]
+
+    def _set_frame(self, frame: Frame) -> None:
+        """Work in the coordinates of a frame: what changes is how an object is read as a map."""
+        for k, c in enumerate(self.contractions):
+            acting = frame.bases[self.terms_in[c.acting].rep]
+            target = frame.bases[self.terms_out[c.target].rep]
+            source = frame.bases[self.terms_in[c.source].rep]
+            read = _read_as_map(acting.mT, c).unflatten(1, (len(target), len(source)))
+            read = torch.einsum("aij,ik,jl->akl", read, target, source).flatten(1)
+            eye = torch.eye(len(read), dtype=read.dtype)
+            if not torch.allclose(read, eye, atol=1e-12):
+                self._keep(f"reading_{k}", read)
 
     def reset_parameters(self) -> None:
         """Draw new weights from the standard normal distribution."""
         for weight in self.parameters():
             nn.init.normal_(weight)
 
-    def on_parts(self, parts: Parts, onto: Parts | None = None) -> Parts:
-        """Apply the layer to the parts of its input, and add it to ``onto`` where given."""
-        sums = dict(enumerate(onto or []))
-        self._add_weighted_first(parts, sums)
-        self._add_weighted_last(parts, sums)
-        return [
-            sums[i] if i in sums else parts[0].new_zeros(len(parts[0]), term.size, term.count)
-            for i, term in enumerate(self.terms_out)
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the layer along the last axis, shape (*, in_features) to (*, out_features)."""
+        self._require_width(x)
+        rows = x.reshape(-1, self.in_features)
+        if self.order is not None:
+            rows = rows.index_select(-1, self.order)
+        columns = rows.split([term.width for term in self.terms_in], -1)
+        objects = [
+            v.unflatten(-1, (term.count, term.size)).mT
+            for v, term in zip(columns, self.terms_in, strict=True)
         ]
+        found = self.on_objects(objects)
+        y = cat(
+            [
+                found[i].mT.flatten(1) if i in found else rows.new_zeros(len(rows), term.width)
+                for i, term in enumerate(self.terms_out)
+            ],
+            -1,
+        )
+        if self.back is not None:
+            y = y.index_select(-1, self.back)
+        return y.reshape(*x.shape[:-1], self.out_features)
 
-    def _add_weighted_first(self, parts: Parts, sums: dict[int, Tensor]) -> None:
+    def on_objects(
+        self,
+        objects: Sequence[Tensor],
+        *,
+        in_frame: bool = False,
+        targets: Collection[int] | None = None,
+    ) -> dict[int, Tensor]:
+        """From the objects of every input term, (rows, size, copies), to those of output terms.
+
+        Args:
+            objects: One tensor for each input term.
+            in_frame: Whether they are in the coordinates of the frame.
+            targets: The output terms that are wanted; all where None.
+        """
+        acting = {
+            c: self._acting(k, c, objects, in_frame=in_frame)
+            for k, c in enumerate(self.contractions)
+            if targets is None or c.target in targets
+        }
+        found: dict[int, Tensor] = {}
+        self._add_weighted_first(objects, acting, found)
+        self._add_weighted_last(objects, acting, found)
+        return found
+
+    def _acting(
+        self, k: int, c: Contraction, objects: Sequence[Tensor], *, in_frame: bool
+    ) -> Tensor:
+        """The acting objects as maps, shape (rows, objects, size of target · of source)."""
+        v = objects[c.acting][..., : c.objects].mT
+        if not in_frame:
+            return _read_as_map(v, c)
+        if f"reading_{k}" not in self._exact:
+            return v
+        # one product for all rows: left to itself, torch would make one for each
+        flat = v.flatten(0, 1) @ getattr(self, f"reading_{k}")
+        return flat.unflatten(0, (-1, c.objects))
+
+    def _add_weighted_first(
+        self,
+        objects: Sequence[Tensor],
+        acting: dict[Contraction, Tensor],
+        found: dict[int, Tensor],
+    ) -> None:
         """Σ_n X_n (Σ_j P[c,n,j] v_j): weights on the objects acted on, then the action."""
         left: dict[int, list[Tensor]] = {}
         right: dict[int, list[Tensor]] = {}
-        for k, (group, weight) in enumerate(zip(self.first, self.mixing_first, strict=True)):
-            v = parts[group[0].source]
-            mixed = v @ (weight * getattr(self, f"scale_first_{k}"))
-            self._note(f"mixing_first.{k}", v, mixed, transposed=True)
-            columns = mixed.split([self._mixed_width(c) for c in group], -1)
-            for c, column in zip(group, columns, strict=True):
-                rows = self._size_in(c) * c.objects
-                left.setdefault(c.target, []).append(self._acting(c, parts).flatten(2))
-                right.setdefault(c.target, []).append(column.reshape(-1, rows, self._count_out(c)))
+        for k, (c, weight) in enumerate(zip(self.first, self.mixing_first, strict=True)):
+            if c not in acting:
+                continue
+            v, scale = objects[c.source], self.scales_first[k]
+            mixed = v @ (scale * weight)
+            self._note(f"mixing_first.{k}", v, mixed, transposed=True, scale=scale)
+            maps = acting[c].unflatten(-1, (self._size_out(c), self._size_in(c)))
+            left.setdefault(c.target, []).append(maps.permute(0, 2, 3, 1).flatten(2))
+            rows = self._size_in(c) * c.objects
+            right.setdefault(c.target, []).append(mixed.reshape(-1, rows, self._count_out(c)))
         for target in left:
-            acting, mixed = _cat(left[target], 2), _cat(right[target], 1)
-            if target in sums:
-                sums[target] = torch.baddbmm(sums[target], acting, mixed)
-            else:
-                sums[target] = torch.bmm(acting, mixed)
+            found[target] = torch.bmm(cat(left[target], 2), cat(right[target], 1))
 
-    def _add_weighted_last(self, parts: Parts, sums: dict[int, Tensor]) -> None:
+    def _add_weighted_last(
+        self,
+        objects: Sequence[Tensor],
+        acting: dict[Contraction, Tensor],
+        found: dict[int, Tensor],
+    ) -> None:
         """Σ_nj P[c,n,j] (X_n v_j): the action first, weights on what comes of it."""
         acted: dict[int, list[Tensor]] = {target: [] for target in self.targets}
         for source in dict.fromkeys(c.source for c in self.last):
-            on_it = [c for c in self.last if c.source == source]
-            acting = [self._acting(c, parts).transpose(2, 3).flatten(1, 2) for c in on_it]
-            products = torch.bmm(_cat(acting, 1), parts[source])
+            on_it = [c for c in self.last if c.source == source and c in acting]
+            if not on_it:
+                continue
+            maps = [
+                acting[c].unflatten(-1, (self._size_out(c), self._size_in(c))).transpose(1, 2)
+                for c in on_it
+            ]
+            products = _batched_product(cat([m.flatten(1, 2) for m in maps], 1), objects[source])
             rows = products.split([self._size_out(c) * c.objects for c in on_it], 1)
             for c, product in zip(on_it, rows, strict=True):
                 acted[c.target].append(product.reshape(len(product), self._size_out(c), -1))
         for k, (target, weight) in enumerate(zip(self.targets, self.mixing_last, strict=True)):
-            z = _cat(acted[target], 2)
-            y = z @ (weight * getattr(self, f"scale_last_{k}"))
-            self._note(f"mixing_last.{k}", z, y, transposed=True)
-            sums[target] = sums[target] + y if target in sums else y
-
-    def _acting(self, c: Contraction, parts: Parts) -> Tensor:
-        """The acting objects as matrices, shape (rows, size of target, of source, objects)."""
-        v = parts[c.acting][..., : c.objects]
-        if c.order is not None:
-            v = v.unflatten(1, c.shape)
-            v = v.permute(0, *(1 + i for i in c.order), -1).flatten(1, -2)
-        return v.unflatten(1, (self._size_out(c), self._size_in(c)))
+            if not acted[target]:
+                continue
+            z, scale = cat(acted[target], 2), self.scales_last[k]
+            y = z @ (scale * weight)
+            self._note(f"mixing_last.{k}", z, y, transposed=True, scale=scale)
+            found[target] = found[target] + y if target in found else y
 
 
-def _cat(tensors: list[Tensor], dim: int) -> Tensor:
-    return torch.cat(tensors, dim) if len(tensors) > 1 else tensors[0]
+def _batched_product(a: Tensor, b: Tensor) -> Tensor:
+    """As ``torch.bmm``, whose own loops, for under 400 multiplications on a CPU, are slow."""
+    rows, inner, columns = *a.shape[1:], b.shape[2]
+    if a.device.type == "cpu" and rows * inner * columns < 400 and columns >= 16:
+        return (a.unsqueeze(-1) * b.unsqueeze(1)).sum(2)
+    return torch.bmm(a, b)
 
 
-def contractions(into: Layout, out: Layout, acting: int = 3) -> list[Contraction]:
+def _read_as_map(v: Tensor, c: Contraction) -> Tensor:
+    """The factors of objects along the last axis in the order target, source."""
+    if c.order is None:
+        return v
+    lead = v.ndim - 1
+    spread = v.unflatten(-1, c.shape)
+    return spread.permute(*range(lead), *(lead + i for i in c.order)).flatten(lead)
+
+
+def contractions(into: Layout, out: Layout) -> list[Contraction]:
     """All ways in which an input object, read as a map, takes an input object to an output."""
     found = []
     for i, target in enumerate(out.terms):
         for j, source in enumerate(into.terms):
+            if source.rep == Scalar:
+                continue
             wanted = without_duals(Product.of([target.rep, source.rep.T]))
             for k, term in enumerate(into.terms):
                 order = _matching(term, wanted)
                 if term.rep != Scalar and order is not None:
                     sizes = tuple(factor.size() for factor in _factors(term.rep))
                     in_place = order == tuple(range(len(order)))
-                    objects = min(term.count, acting)
+                    objects = min(term.count, _own_dimension(term.rep))
                     found.append(Contraction(k, objects, j, i, sizes, None if in_place else order))
     return found
+
+
+def _own_dimension(rep: Rep) -> int:
+    """The dimension of the space that the group's own matrices act on."""
+    return max(group.d for group in rep.groups)
 
 
 def _factors(rep: Rep) -> tuple[Rep, ...]:

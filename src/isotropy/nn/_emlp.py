@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional
 
 from isotropy.groups import Group
 from isotropy.nn._bilinear import BiLinear, contractions
+from isotropy.nn._coordinates import Coordinates, Parts, cat
+from isotropy.nn._frames import Frame, frame_of
 from isotropy.nn._linear import Linear
-from isotropy.nn._module import bound
+from isotropy.nn._module import EquivariantModule, bound
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated
-from isotropy.nn._parts import Parts, PartsModule
 from isotropy.nn._uniform_rep import uniform_rep
-from isotropy.reps import Rep, layout_of, without_duals
+from isotropy.reps import Rep, Scalar, layout_of, without_duals
 
 Nonlinearity = Literal["gated", "norm"]
 
 
-class EMLPBlock(PartsModule):
+class EMLPBlock(EquivariantModule):
     """One hidden layer: linear, plus what bilinear makes of it, through a nonlinearity.
 
     Args:
@@ -51,30 +53,77 @@ class EMLPBlock(PartsModule):
         nonlinearity: Nonlinearity = "gated",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        _frame: Frame | None = None,
     ) -> None:
         rep_in, rep_out = bound(rep_in, rep_out, group)
         super().__init__(rep_in, rep_out)
         if nonlinearity == "gated":
             before: Rep = gated(rep_out)
-            self.nonlinearity: PartsModule = GatedNonlinearity(rep_out)
+            self.nonlinearity: EquivariantModule = GatedNonlinearity(rep_out)
         elif nonlinearity == "norm":
             before = rep_out
             self.nonlinearity = NormNonlinearity(rep_out, device=device, dtype=dtype)
         else:
             raise ValueError(f"expected a nonlinearity 'gated' or 'norm', got {nonlinearity!r}")
-        self.linear = Linear(rep_in, before, device=device, dtype=dtype)
-        layout = layout_of(without_duals(before))
+        kind: dict[str, Any] = {"device": device, "dtype": dtype, "_frame": _frame}
+        self.linear = Linear(rep_in, before, **kind)
+        layout = layout_of(without_duals(rep_out))
         acts = bilinear and bool(contractions(layout, layout))
-        self.bilinear = BiLinear(before, before, device=device, dtype=dtype) if acts else None
+        self.bilinear = BiLinear(rep_out, rep_out, **kind) if acts else None
+        self.gates = before.size() - rep_out.size()
+        if _frame is not None:
+            self._set_frame(_frame)
+            self.to(device)
 
-    def on_parts(self, parts: Parts) -> Parts:
-        y = self.linear.on_parts(parts)
+    def _set_frame(self, frame: Frame) -> None:
+        """Prepare for features by kind of piece; gates are the first columns of the trivial."""
+        self.coordinates = Coordinates(self.rep_out, frame)
+        self.gated_terms = [
+            t for t, term in enumerate(self.coordinates.terms) if term.rep != Scalar
+        ]
+        self.gate_counts = [self.coordinates.terms[t].count for t in self.gated_terms]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the block along the last axis, shape (*, in_features) to (*, out_features)."""
+        y = self.linear(x)
         if self.bilinear is not None:
-            y = self.bilinear.on_parts(y, onto=y)
-        return self.nonlinearity.on_parts(y)
+            gates, values = y.split([self.gates, self.out_features], -1)
+            y = torch.cat([gates, values + self.bilinear(values)], -1)
+        return self.nonlinearity(y)  # type: ignore[no-any-return]
+
+    def on_parts(self, parts: Parts, kinds: Sequence[int] | None = None) -> Parts:
+        """The same in the coordinates of the frame.
+
+        Args:
+            parts: The features.
+            kinds: Those that are wanted of the output; all where None.
+        """
+        y = self.linear.on_parts(parts)
+        own = y[0].shape[-1] - self.gates
+        *gates, trivial = y[0].split([*self.gate_counts, own], -1)
+        space = self.coordinates
+        wanted = space.kinds if kinds is None else [k for k in space.kinds if k in kinds]
+        pieces = space.pieces({k: trivial if k == 0 else y[k] for k in space.kinds})
+        if self.bilinear is not None:
+            targets = {s.term for k in wanted for s in space.by_kind[k]}
+            more = self.bilinear.on_objects(space.objects(pieces), in_frame=True, targets=targets)
+            pieces = space.added(pieces, more)
+        opened = {t: gate.sigmoid() for t, gate in zip(self.gated_terms, gates, strict=True)}
+        return {
+            k: cat(
+                [
+                    pieces[k, s.start] * opened[s.term]
+                    if s.term in opened
+                    else functional.silu(pieces[k, s.start])
+                    for s in space.by_kind[k]
+                ],
+                -1,
+            )
+            for k in wanted
+        }
 
 
-class EMLP(PartsModule):
+class EMLP(EquivariantModule):
     """An equivariant multilayer perceptron for any matrix group (thesis 2.6).
 
     Args:
@@ -124,20 +173,14 @@ class EMLP(PartsModule):
             group = self.symmetry.group
         hidden = _hidden(channels, layers, group)
         spaces = [rep_in, *hidden]
+        frame = frame_of([*spaces, rep_out]) if nonlinearity == "gated" else None
+        kind: dict[str, Any] = {"device": device, "dtype": dtype, "_frame": frame}
         self.blocks = nn.ModuleList(
-            (
-                EMLPBlock(
-                    before,
-                    after,
-                    bilinear=bilinear,
-                    nonlinearity=nonlinearity,
-                    device=device,
-                    dtype=dtype,
-                )
-                for before, after in zip(spaces, hidden, strict=False)
-            )
+            EMLPBlock(before, after, bilinear=bilinear, nonlinearity=nonlinearity, **kind)
+            for before, after in zip(spaces, hidden, strict=False)
         )
-        self.head = Linear(spaces[-1], rep_out, device=device, dtype=dtype)
+        self.head = Linear(spaces[-1], rep_out, **kind)
+        self.has_frame = frame is not None
         self._require_reach()
 
     def _require_reach(self) -> None:
@@ -150,10 +193,20 @@ class EMLP(PartsModule):
                 "representations that have one (channels=...)"
             )
 
-    def on_parts(self, parts: Parts) -> Parts:
-        for block in self.blocks:
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the network along the last axis, shape (*, in_features) to (*, out_features)."""
+        if not self.has_frame or self._record is not None:
+            for block in self.blocks:
+                x = block(x)
+            return self.head(x)  # type: ignore[no-any-return]
+        self._require_width(x)
+        first = self.blocks[0].linear.weight_space.into
+        parts = first.parts(x.reshape(-1, self.in_features))
+        for block in self.blocks[:-1]:
             parts = block.on_parts(parts)
-        return self.head.on_parts(parts)
+        parts = self.blocks[-1].on_parts(parts, self.head.weight_space.kinds)
+        y = self.head.weight_space.out.rows(self.head.on_parts(parts))
+        return y.reshape(*x.shape[:-1], self.out_features)
 
 
 def _hidden(channels: int | Rep | Sequence[int | Rep], layers: int, group: Group) -> list[Rep]:

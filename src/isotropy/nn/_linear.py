@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -12,26 +11,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isotropy.groups import Group
-from isotropy.nn._module import bound, cast, floating_dtype
-from isotropy.nn._parts import Parts, PartsModule, joined, split
+from isotropy.nn._coordinates import Parts
+from isotropy.nn._frames import Frame, frame_of
+from isotropy.nn._module import EquivariantModule, bound, cast, floating_dtype
 from isotropy.nn._recorder import RecordedModule
-from isotropy.nn._weight_spaces import (
-    BlockWeights,
-    Cluster,
-    SharedWeights,
-    WeightSpace,
-    bias_space,
-    weight_space,
-)
+from isotropy.nn._schur_weights import SchurBias, SchurWeights
+from isotropy.nn._weight_spaces import SharedWeights, WeightSpace, bias_space, weight_space
 from isotropy.reps import Rep
-
-
-@dataclass
-class _Kept:
-    """Weights assembled once, for all calls within ``fixed_weights``."""
-
-    matrices: tuple[Tensor, Tensor | None] | None = None
-    clusters: list[tuple[Cluster, Tensor, Tensor | None]] | None = None
 
 
 class StructuredLinear(RecordedModule):
@@ -59,7 +45,7 @@ class StructuredLinear(RecordedModule):
         dtype: torch.dtype,
     ) -> None:
         self.weight_space, self.bias_space = weights, biases
-        self._kept: _Kept | None = None
+        self._kept: tuple[Tensor, Tensor | None] | None = None
         cast(self, device, dtype)
         self.coefficients = nn.Parameter(torch.empty(weights.rank, device=device, dtype=dtype))
         empty = None if biases is None else torch.empty(biases.rank, device=device, dtype=dtype)
@@ -67,12 +53,17 @@ class StructuredLinear(RecordedModule):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new weights: unit inputs give outputs of unit variance; biases start at zero."""
+        """Draw new weights, as ``torch.nn.Linear`` does from its fan-in; biases start at zero."""
         with torch.no_grad():
             start = self.coefficients
             start.copy_(self.weight_space.initial(start.dtype, start.device))
             if self.bias_coefficients is not None:
                 self.bias_coefficients.zero_()
+
+    @property
+    def _assembles(self) -> bool:
+        """Whether a call builds the whole matrix W."""
+        return not isinstance(self.weight_space, SchurWeights)
 
     @property
     def weight(self) -> Tensor:
@@ -85,14 +76,12 @@ class StructuredLinear(RecordedModule):
         return self._matrices()[1]
 
     def _matrices(self) -> tuple[Tensor, Tensor | None]:
-        if self._kept is not None and self._kept.matrices is not None:
-            return self._kept.matrices
+        if self._kept is not None:
+            return self._kept
         # the constants of a basis are not for reduced precision, whatever the product is in
         with torch.autocast(self.coefficients.device.type, enabled=False):
             weight = self.weight_space(self.coefficients)
             bias = None if self.bias_space is None else self.bias_space(self.bias_coefficients)
-        if self._kept is not None:
-            self._kept.matrices = (weight, bias)
         return weight, bias
 
     def forward(self, x: Tensor) -> Tensor:
@@ -202,12 +191,13 @@ class SharedLinear(StructuredLinear):
         )
 
 
-class Linear(StructuredLinear, PartsModule):
+class Linear(StructuredLinear, EquivariantModule):
     """The general equivariant linear layer: all W with ρ_out(g) W = W ρ_in(g), all b = ρ_out(g) b.
 
-    W is assembled once a call from the coefficients of its basis (thesis Eq. 2.6 and 2.5.1),
-    by a gather for permutation representations and by small products elsewhere, and applied
-    as one dense product. Complex representations have complex coefficients.
+    Three forms, chosen by the representations. Permutations share weights by orbit: a gather and
+    one dense product. Real orthogonal ones are taken to coordinates in which W is one small
+    matrix for each kind of irreducible piece. Others assemble W from a basis for each pair of
+    terms (thesis Eq. 2.6 and 2.5.1). Complex representations have complex coefficients.
 
     Args:
         rep_in: How the group acts on inputs.
@@ -240,10 +230,12 @@ class Linear(StructuredLinear, PartsModule):
         bias: bool = True,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        _frame: Frame | None = None,
     ) -> None:
         rep_in, rep_out = bound(rep_in, rep_out, group)
-        PartsModule.__init__(self, rep_in, rep_out)
-        weights = weight_space(rep_in, rep_out)
+        EquivariantModule.__init__(self, rep_in, rep_out)
+        frame = frame_of([rep_in, rep_out]) if _frame is None else _frame
+        weights, biases = _spaces(rep_in, rep_out, frame)
         if weights.rank == 0:
             raise ValueError(
                 f"expected two spaces with an equivariant linear map between them, got {rep_in} "
@@ -251,54 +243,33 @@ class Linear(StructuredLinear, PartsModule):
             )
         self.with_bias = bias
         kind = floating_dtype(rep_in + rep_out, dtype)
-        self._set_spaces(weights, bias_space(rep_out) if bias else None, device, kind)
+        self._set_spaces(weights, biases if bias else None, device, kind)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply the layer along the last axis, shape (*, in_features) to (*, out_features)."""
+        space = self.weight_space
+        if not isinstance(space, SchurWeights) or self._record is not None:
+            return super().forward(x)
+        self._require_width(x)
+        parts = space.into.parts(x.reshape(-1, self.in_features))
+        return space.out.rows(self.on_parts(parts)).reshape(*x.shape[:-1], self.out_features)
 
     def on_parts(self, parts: Parts) -> Parts:
-        """Apply the layer to the parts of its input, one product for each connected set of terms."""
-        space = self.weight_space
-        if self._record is not None or not isinstance(space, BlockWeights):
-            flat = joined(parts)
-            if self.layout_in.order is not None:
-                flat = flat.index_select(-1, self.layout_in.order.argsort())
-            y = StructuredLinear.forward(self, flat)
-            if self.layout_out.order is not None:
-                y = y.index_select(-1, self.layout_out.order)
-            return split(y, self.layout_out)
-        out: dict[int, Tensor] = {}
-        for cluster, weight, bias in self._cluster_matrices():
-            terms = [self.layout_out.terms[i] for i in cluster.targets]
-            x = [parts[j].flatten(1) for j in cluster.sources]
-            if x:
-                y = functional.linear(torch.cat(x, 1) if len(x) > 1 else x[0], weight, bias)
-            else:
-                constant = weight.new_zeros(len(weight)) if bias is None else bias
-                y = constant.expand(len(parts[0]), -1)
-            for i, term, part in zip(
-                cluster.targets, terms, y.split([term.width for term in terms], 1), strict=True
-            ):
-                out[i] = part.unflatten(1, (term.size, term.count))
-        return [out[i] for i in range(len(out))]
-
-    def _cluster_matrices(self) -> list[tuple[Cluster, Tensor, Tensor | None]]:
-        assert isinstance(self.weight_space, BlockWeights)
-        if self._kept is not None and self._kept.clusters is not None:
-            return self._kept.clusters
-        with torch.autocast(self.coefficients.device.type, enabled=False):
-            weights = self.weight_space.by_cluster(self.coefficients)
-            biases: list[Tensor | None] = [None] * len(weights)
-            if self.bias_space is not None:
-                flat = self.bias_space(self.bias_coefficients)
-                if self.back is not None:
-                    flat = flat.index_select(0, self.layout_out.order.to(flat.device))
-                by_term = [part.flatten() for part in split(flat.unsqueeze(0), self.layout_out)]
-                biases = [torch.cat([by_term[i] for i in c.targets]) for c, _ in weights]
-        found = [(c, w, b) for (c, w), b in zip(weights, biases, strict=True)]
-        if self._kept is not None:
-            self._kept.clusters = found
-        return found
+        """Apply the layer in the coordinates of its frame."""
+        assert isinstance(self.weight_space, SchurWeights)
+        return self.weight_space.on_parts(parts, self.coefficients, self.bias_coefficients)
 
     def _require_width(self, x: Tensor) -> None:
-        PartsModule._require_width(self, x)
+        EquivariantModule._require_width(self, x)
+
+
+def _spaces(
+    rep_in: Rep, rep_out: Rep, frame: Frame | None
+) -> tuple[WeightSpace, WeightSpace | None]:
+    if frame is None:
+        return weight_space(rep_in, rep_out), bias_space(rep_out)
+    biases = SchurBias(rep_out, frame)
+    return SchurWeights(rep_in, rep_out, frame), biases if biases.rank else None
 
 
 @contextmanager
@@ -320,10 +291,14 @@ def fixed_weights(model: nn.Module) -> Iterator[None]:
         ...     layer.weight is layer.weight
         True
     """
-    layers = [m for m in model.modules() if isinstance(m, StructuredLinear) and m._kept is None]
+    layers = [
+        layer
+        for layer in model.modules()
+        if isinstance(layer, StructuredLinear) and layer._kept is None and layer._assembles
+    ]
     try:
         for layer in layers:
-            layer._kept = _Kept()
+            layer._kept = layer._matrices()
         yield
     finally:
         for layer in layers:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 
@@ -47,7 +49,7 @@ class MLP(nn.Module):
             )
         widths = [self.in_features, *[channels] * layers]
         steps: list[nn.Module] = []
-        for width, following in zip(widths, widths[1:], strict=False):
+        for width, following in pairwise(widths):
             steps += [nn.Linear(width, following, device=device, dtype=dtype), nn.SiLU()]
         steps.append(nn.Linear(widths[-1], self.out_features, device=device, dtype=dtype))
         self.network = nn.Sequential(*steps)
@@ -66,5 +68,7 @@ def _width(given: Rep | int, group: Group | None, name: str) -> int:
     if isinstance(given, Rep):
         return (given if group is None else given(group)).size()
     if isinstance(given, bool) or not isinstance(given, int) or given < 1:
-        raise ValueError(f"expected a width of at least 1 or a representation as {name}, got {given!r}")
+        raise ValueError(
+            f"expected a width of at least 1 or a representation as {name}, got {given!r}"
+        )
     return given

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional
 
 from isotropy.groups import Group, is_skew_hermitian, is_unitary
-from isotropy.nn._module import floating_dtype
-from isotropy.nn._parts import Parts, PartsModule
-from isotropy.reps import Layout, Rep, Scalar, layout_of, without_duals
+from isotropy.nn._module import EquivariantModule, floating_dtype
+from isotropy.reps import Layout, Rep, Scalar, Term, layout_of, without_duals
 
 
 def gated(rep: Rep) -> Rep:
@@ -44,7 +43,7 @@ def is_permutation(rep: Rep) -> bool:
     return all(m is not None and (m.sign is None or bool((m.sign == 1).all())) for m in monomials)
 
 
-class GatedNonlinearity(PartsModule):
+class GatedNonlinearity(EquivariantModule):
     """v_a σ(s_a) for every object v_a and its scalar gate s_a (thesis 2.6).
 
     For scalars and for representations by permutations the gate is the value itself, entry by
@@ -66,34 +65,33 @@ class GatedNonlinearity(PartsModule):
         torch.Size([7, 5])
     """
 
+    terms: tuple[Term, ...]
+
     def __init__(self, rep: Rep, group: Group | None = None) -> None:
         rep = rep if group is None else rep(group)
         if rep.is_complex:
             raise ValueError(f"expected a real representation for a gated nonlinearity, got {rep}")
         super().__init__(gated(rep), rep)
-        self.gate_counts = _gate_counts(self.layout_out)
+        layout = _set_layout(self, rep)
+        self.gate_counts = _gate_counts(layout)
         self.gates = sum(self.gate_counts)
-        places = {term.rep: i for i, term in enumerate(self.layout_in.terms)}
-        self.sources = [places[term.rep] for term in self.layout_out.terms]
-        self.scalars = places.get(Scalar)  # gates first, then the scalars of the output
 
-    def on_parts(self, parts: Parts) -> Parts:
-        if self.scalars is None or not self.gates:
-            return [functional.silu(parts[source]) for source in self.sources]
-        opened = parts[self.scalars].sigmoid()
-        gates, own = opened[..., : self.gates], opened[..., self.gates :]
-        out = []
-        for source, gate in zip(self.sources, gates.split(self.gate_counts, -1), strict=True):
-            if source == self.scalars:
-                out.append(parts[source][..., self.gates :] * own)
-            elif gate.shape[-1] == 0:
-                out.append(functional.silu(parts[source]))
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it along the last axis, shape (*, in_features) to (*, out_features)."""
+        self._require_width(x)
+        gates, values = x.split([self.gates, self.out_features], -1)
+        opened = gates.sigmoid().split(self.gate_counts, -1)
+        parts = []
+        for v, gate, term in zip(_split(self, values), opened, self.terms, strict=True):
+            if gate.shape[-1] == 0:
+                parts.append(functional.silu(v))
             else:
-                out.append(parts[source] * gate)
-        return out
+                objects = v.unflatten(-1, (term.count, term.size))
+                parts.append((objects * gate.unsqueeze(-1)).flatten(-2))
+        return _joined(self, parts)
 
 
-class NormNonlinearity(PartsModule):
+class NormNonlinearity(EquivariantModule):
     """v_a swish(‖v_a‖ + b_a)/‖v_a‖: rescales every object by its own length.
 
     Scalars and representations by permutations go through Swish entry by entry. Each object has
@@ -116,6 +114,8 @@ class NormNonlinearity(PartsModule):
         torch.Size([4, 7])
     """
 
+    terms: tuple[Term, ...]
+
     def __init__(
         self,
         rep: Rep,
@@ -132,20 +132,46 @@ class NormNonlinearity(PartsModule):
                 "expected a representation that preserves lengths for a norm nonlinearity, "
                 f"got {rep}"
             )
-        self.offset_counts = _gate_counts(self.layout_in)
+        self.offset_counts = _gate_counts(_set_layout(self, rep))
         kind = floating_dtype(rep, dtype).to_real()
         offsets = torch.zeros(sum(self.offset_counts), device=device, dtype=kind)
         self.offsets = nn.Parameter(offsets)
         self.to(device)
 
-    def on_parts(self, parts: Parts) -> Parts:
-        out = []
-        for v, offset in zip(parts, self.offsets.split(self.offset_counts), strict=True):
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply it along the last axis, shape (*, in_features) to the same."""
+        self._require_width(x)
+        offsets = self.offsets.split(self.offset_counts)
+        parts = []
+        for v, offset, term in zip(_split(self, x), offsets, self.terms, strict=True):
             if offset.shape[-1] == 0:
-                out.append(functional.silu(v))
+                parts.append(functional.silu(v))
                 continue
+            objects = v.unflatten(-1, (term.count, term.size))
             # the smallest normal number keeps the gradient at zero finite
-            tiny = torch.finfo(v.dtype).tiny
-            length = (v.abs().square().sum(-2, keepdim=True) + tiny).sqrt()
-            out.append(v * (functional.silu(length + offset) / length))
-        return out
+            tiny = torch.finfo(objects.dtype).tiny
+            length = (objects.abs().square().sum(-1, keepdim=True) + tiny).sqrt()
+            scale = functional.silu(length + offset.unsqueeze(-1)) / length
+            parts.append((objects * scale).flatten(-2))
+        return _joined(self, parts)
+
+
+def _set_layout(module: EquivariantModule, rep: Rep) -> Layout:
+    layout = layout_of(without_duals(rep))
+    module.terms = layout.terms  # type: ignore[assignment]
+    order = layout.order
+    module.register_buffer("order", order, persistent=False)
+    module.register_buffer("back", None if order is None else order.argsort(), persistent=False)
+    return layout
+
+
+def _split(module: GatedNonlinearity | NormNonlinearity, x: Tensor) -> tuple[Tensor, ...]:
+    """The columns of each term; one split, whose gradient is one concatenation."""
+    if module.order is not None:
+        x = x.index_select(-1, module.order)
+    return x.split([term.width for term in module.terms], -1)
+
+
+def _joined(module: GatedNonlinearity | NormNonlinearity, parts: list[Tensor]) -> Tensor:
+    x = torch.cat(parts, -1) if len(parts) > 1 else parts[0]
+    return x if module.back is None else x.index_select(-1, module.back)

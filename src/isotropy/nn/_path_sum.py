@@ -101,7 +101,7 @@ class PathSum(nn.Module):
         return y
 
     def log_prior(self) -> Tensor:
-        """log p(θ) = −½ Σ_k (‖θ_k‖²/σ_k² + dim θ_k · log 2πσ_k²), of all paths together.
+        """Log p(θ) = −½ Σ_k (‖θ_k‖²/σ_k² + dim θ_k · log 2πσ_k²), of all paths together.
 
         Add it, divided by the number of samples, to a mean log likelihood.
         """

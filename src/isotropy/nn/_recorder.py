@@ -27,6 +27,7 @@ class LinearOperation:
         bias: The full name of the bias parameter; None where there is none.
         bias_space: How the bias vector follows from it; None where it is the vector itself.
         transposed: Whether the parameter is stored as (in, out).
+        scale: What the parameter is multiplied by to give W.
     """
 
     parameter: str
@@ -36,6 +37,7 @@ class LinearOperation:
     bias: str | None = None
     bias_space: WeightSpace | None = None
     transposed: bool = False
+    scale: float = 1.0
 
 
 class RecordedModule(nn.Module):
@@ -59,12 +61,13 @@ class RecordedModule(nn.Module):
         bias: str | None = None,
         bias_space: WeightSpace | None = None,
         transposed: bool = False,
+        scale: float = 1.0,
     ) -> None:
         if self._record is not None:
             full_bias = None if bias is None else self._prefix + bias
             self._record.append(
                 LinearOperation(
-                    self._prefix + parameter, x, y, space, full_bias, bias_space, transposed
+                    self._prefix + parameter, x, y, space, full_bias, bias_space, transposed, scale
                 )
             )
 

@@ -9,25 +9,20 @@ learning rates and priors mean what they mean for an ordinary layer.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import prod
-from typing import Self
 
-import numpy as np
 import torch
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
-from torch import Tensor, nn
+from torch import Tensor
 
 from isotropy._run import require_memory
 from isotropy.bases import Basis, equivariant_basis
+from isotropy.nn._constants import ExactConstants
 from isotropy.reps import Layout, Rep, Scalar, layout_of, without_duals
 
 LARGEST_DENSE_BLOCK = 2_000_000
 
 
-class WeightSpace(nn.Module):
+class WeightSpace(ExactConstants):
     """A linear space of matrices W (out × in), or of vectors (out,).
 
     Attributes:
@@ -38,10 +33,6 @@ class WeightSpace(nn.Module):
     shape: tuple[int, ...]
     rank: int
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._exact: dict[str, Tensor] = {}
-
     @abstractmethod
     def forward(self, coefficients: Tensor) -> Tensor:
         """The matrix with these coefficients."""
@@ -51,37 +42,30 @@ class WeightSpace(nn.Module):
         """The coefficients of the matrix of this space that is nearest to ``weight``."""
 
     @abstractmethod
-    def row_counts(self) -> Tensor:
-        """How many weights that can differ from zero lead to each output: the fan-in, (out,)."""
+    def initial(
+        self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Tensor:
+        """Random coefficients, as ``torch.nn.Linear`` draws its weights: ±1/√fan-in."""
 
     @abstractmethod
-    def coefficient_rows(self) -> Tensor:
-        """One output that each coefficient contributes to, shape (rank,)."""
+    def row_counts(self) -> Tensor:
+        """How many weights that can differ from zero lead to each output: the fan-in, (out,)."""
 
     def right_inverse(self, weight: Tensor) -> Tensor:
         """As ``coordinates``; the name under which torch's parametrisations ask for it."""
         return self.coordinates(weight)
 
-    def initial(
-        self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
-    ) -> Tensor:
-        """Random coefficients such that unit inputs give unit outputs: variance 1/fan-in."""
-        fan_in = self.row_counts().clamp_min(1)[self.coefficient_rows()]
-        beta = torch.randn(self.rank, dtype=dtype, device=device)
-        return beta / fan_in.to(beta.device).sqrt().to(beta.dtype)
 
-    def _keep(self, name: str, exact: Tensor) -> None:
-        """Register a constant whose float64 original survives every change of precision."""
-        self._exact[name] = exact
-        self.register_buffer(name, exact, persistent=False)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
-        for name, exact in self._exact.items():
-            moved = getattr(self, name)
-            if not moved.is_meta:
-                setattr(self, name, exact.to(moved.device, moved.dtype))
-        return self
+def drawn_by_fan_in(
+    fan_in: Tensor, dtype: torch.dtype | None, device: torch.device | str | None
+) -> Tensor:
+    """Numbers drawn uniformly from ±1/√fan-in; complex ones with that variance."""
+    bound = fan_in.clamp_min(1).rsqrt()
+    if dtype is not None and dtype.is_complex:
+        beta = torch.randn(len(fan_in), dtype=dtype, device=device) / 3**0.5
+    else:
+        beta = 2 * torch.rand(len(fan_in), dtype=dtype, device=device) - 1
+    return beta * bound.to(beta.device, beta.dtype)
 
 
 class SharedWeights(WeightSpace):
@@ -146,12 +130,14 @@ class SharedWeights(WeightSpace):
     def row_counts(self) -> Tensor:
         return (self.labels >= 0).reshape(self.shape[0], -1).sum(-1)
 
-    def coefficient_rows(self) -> Tensor:
-        columns = max(1, prod(self.shape[1:]))
-        rows = torch.arange(self.labels.numel()) // columns
-        used = (self.labels.flatten() >= 0).cpu()
-        first = torch.zeros(self.rank, dtype=torch.int64)
-        return first.index_copy(0, self.labels.flatten().cpu()[used], rows[used])
+    def initial(
+        self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Tensor:
+        labels = self.labels.flatten().cpu()
+        rows = torch.arange(len(labels)) // max(1, prod(self.shape[1:]))
+        fan_in = torch.zeros(self.rank)
+        fan_in[labels[labels >= 0]] = self.row_counts().cpu()[rows[labels >= 0]].float()
+        return drawn_by_fan_in(fan_in, dtype, device)
 
 
 class _Block:
@@ -182,7 +168,7 @@ class _Block:
             magnitude = basis.combine(beta).abs().amax(0)
         return magnitude > 1e-10 * magnitude.max()
 
-    def weight(self, beta: Tensor, matrix: Tensor, *, by_component: bool) -> Tensor:
+    def weight(self, beta: Tensor, matrix: Tensor) -> Tensor:
         (m_out, m_in), (s_out, s_in) = self.counts, self.sizes
         if self.is_plain:
             return (beta * matrix.flatten()).reshape(m_out, m_in)
@@ -191,8 +177,7 @@ class _Block:
             spread = matrix.mT @ copies
         else:
             spread = self.basis.combine(copies.mT).mT * self.scale
-        spread = spread.reshape(s_out, s_in, m_out, m_in)
-        spread = spread.permute(0, 2, 1, 3) if by_component else spread.permute(2, 0, 3, 1)
+        spread = spread.reshape(s_out, s_in, m_out, m_in).permute(2, 0, 3, 1)
         return spread.reshape(m_out * s_out, m_in * s_in)
 
     def coordinates(self, weight: Tensor, matrix: Tensor) -> Tensor:
@@ -204,14 +189,6 @@ class _Block:
         else:
             found = self.basis.coordinates(copies) / self.scale
         return found.mT.flatten()
-
-
-@dataclass(frozen=True)
-class Cluster:
-    """Output terms and input terms that are connected by maps, with none to any other."""
-
-    targets: tuple[int, ...]
-    sources: tuple[int, ...]
 
 
 class BlockWeights(WeightSpace):
@@ -239,7 +216,6 @@ class BlockWeights(WeightSpace):
             self.blocks.append(block)
         self.ranks = [block.rank for block in self.blocks]
         self.rank = sum(self.ranks)
-        self.clusters = _clusters(len(layout_out.terms), len(layout_in.terms), self.places)
         for side, layout in (("rows", layout_out), ("columns", layout_in)):
             order = layout.order
             self.register_buffer(side, None if order is None else order.argsort(), persistent=False)
@@ -254,45 +230,20 @@ class BlockWeights(WeightSpace):
     def forward(self, coefficients: Tensor) -> Tensor:
         parts = coefficients.split(self.ranks)
         filled = {
-            place: block.weight(beta, matrix, by_component=False)
+            place: block.weight(beta, matrix)
             for (place, block, matrix), beta in zip(self._pairs(), parts, strict=True)
         }
-        targets, sources = range(len(self.layout_out.terms)), range(len(self.layout_in.terms))
-        weight = self._assembled(filled, targets, sources, coefficients)
+        rows = []
+        for i, out in enumerate(self.layout_out.terms):
+            row = [
+                filled[i, j] if (i, j) in filled else coefficients.new_zeros(out.width, into.width)
+                for j, into in enumerate(self.layout_in.terms)
+            ]
+            rows.append(torch.cat(row, 1) if len(row) > 1 else row[0])
+        weight = torch.cat(rows) if len(rows) > 1 else rows[0]
         if self.rows is not None:
             weight = weight.index_select(0, self.rows)
         return weight if self.columns is None else weight.index_select(1, self.columns)
-
-    def by_cluster(self, coefficients: Tensor) -> list[tuple[Cluster, Tensor]]:
-        """The matrix of every cluster, rows and columns component by component."""
-        parts = coefficients.split(self.ranks)
-        filled = {
-            place: block.weight(beta, matrix, by_component=True)
-            for (place, block, matrix), beta in zip(self._pairs(), parts, strict=True)
-        }
-        return [
-            (cluster, self._assembled(filled, cluster.targets, cluster.sources, coefficients))
-            for cluster in self.clusters
-        ]
-
-    def _assembled(
-        self,
-        filled: dict[tuple[int, int], Tensor],
-        targets: Sequence[int],
-        sources: Sequence[int],
-        like: Tensor,
-    ) -> Tensor:
-        rows = []
-        for i in targets:
-            height = self.layout_out.terms[i].width
-            row = [
-                filled[i, j]
-                if (i, j) in filled
-                else like.new_zeros(height, self.layout_in.terms[j].width)
-                for j in sources
-            ]
-            rows.append(torch.cat(row, 1) if row else like.new_zeros(height, 0))
-        return torch.cat(rows) if len(rows) > 1 else rows[0]
 
     def coordinates(self, weight: Tensor) -> Tensor:
         if self.rows_back is not None:
@@ -312,30 +263,14 @@ class BlockWeights(WeightSpace):
             counts[self.layout_out.terms[i].columns] += block.row_counts.mean()
         return counts if self.layout_out.order is None else counts[self.layout_out.order.argsort()]
 
-    def coefficient_rows(self) -> Tensor:
-        order = self.layout_out.order
-        rows = []
+    def initial(
+        self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Tensor:
+        fans = [0.0] * len(self.layout_out.terms)
         for (i, _), block, _ in self._pairs():
-            first = self.layout_out.terms[i].offset
-            row = first if order is None else int(order[first])
-            rows.append(torch.full((block.rank,), row))
-        return torch.cat(rows) if rows else torch.zeros(0, dtype=torch.int64)
-
-
-def _clusters(targets: int, sources: int, places: list[tuple[int, int]]) -> list[Cluster]:
-    """The connected sets of terms; input terms that lead nowhere belong to none."""
-    joined = csr_array(
-        (np.ones(len(places)), ([i for i, _ in places], [targets + j for _, j in places])),
-        shape=(targets + sources,) * 2,
-    )
-    labels = connected_components(joined, directed=False)[1]
-    return [
-        Cluster(
-            tuple(i for i in range(targets) if labels[i] == label),
-            tuple(j for j in range(sources) if labels[targets + j] == label),
-        )
-        for label in dict.fromkeys(labels[:targets])
-    ]
+            fans[i] += float(block.row_counts.mean())
+        parts = [torch.full((b.rank,), fans[i]) for (i, _), b, _ in self._pairs()]
+        return drawn_by_fan_in(torch.cat(parts) if parts else torch.zeros(0), dtype, device)
 
 
 class BiasSpace(WeightSpace):
@@ -361,8 +296,10 @@ class BiasSpace(WeightSpace):
     def row_counts(self) -> Tensor:
         return self.maps.row_counts()
 
-    def coefficient_rows(self) -> Tensor:
-        return self.maps.coefficient_rows()
+    def initial(
+        self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> Tensor:
+        return self.maps.initial(dtype, device)
 
 
 def weight_space(rep_in: Rep, rep_out: Rep) -> WeightSpace:

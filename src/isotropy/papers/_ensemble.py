@@ -77,32 +77,49 @@ def _initial(network: nn.Module, seed: int) -> dict[str, Tensor]:
     return {name: weight.detach().clone() for name, weight in network.named_parameters()}
 
 
-def captured(work: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """Work that is launched as one CUDA graph, or the work itself on other devices.
+def captured(work: Callable[[], None], stream: torch.cuda.Stream | None) -> Callable[[], None]:
+    """Work that is launched as one CUDA graph, or the work itself where there is no stream.
 
     Small networks leave a GPU waiting for launches; a graph has one. The work must always
-    use the same memory. It runs a few times before it is recorded: restore what that changes.
+    use the same memory. It runs once before it is recorded: restore what that changes.
 
     Args:
         work: What to do.
-        device: Where it is done.
+        stream: The stream to record on and to launch into. Graphs that may run at the same
+            time need different ones, because those of one stream share scratch memory.
 
     Example:
         >>> total = torch.zeros(())
-        >>> add = captured(lambda: total.add_(1) and None, torch.device("cpu"))
+        >>> add = captured(lambda: total.add_(1) and None, None)
         >>> add()
         >>> total
         tensor(1.)
     """
-    if device.type != "cuda":
+    if stream is None:
         return work
-    aside = torch.cuda.Stream(device)
-    aside.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(aside):
-        for _ in range(3):
-            work()
-    torch.cuda.current_stream(device).wait_stream(aside)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    stream.wait_stream(torch.cuda.current_stream(stream.device))
+    with torch.cuda.stream(stream):
         work()
-    return graph.replay
+    stream.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, stream=stream):
+        work()
+
+    def launch() -> None:
+        with torch.cuda.stream(stream):
+            graph.replay()
+
+    return launch
+
+
+def stream_for(device: torch.device) -> torch.cuda.Stream | None:
+    """A new stream on a GPU, ``None`` on other devices.
+
+    Args:
+        device: Where work is to be done.
+
+    Example:
+        >>> stream_for(torch.device("cpu")) is None
+        True
+    """
+    return torch.cuda.Stream(device) if device.type == "cuda" else None

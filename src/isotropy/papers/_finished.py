@@ -6,7 +6,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,19 +26,19 @@ class Finished:
         name: What the parts belong to.
         depends: What their values depend on beside their own names, of what JSON knows.
         settings: Where to keep them.
-        progress: Told before each part.
-        total: How many parts the run has.
+        progress: Told before parts are computed.
 
     Example:
         >>> import tempfile
         >>> folder = tempfile.TemporaryDirectory()
         >>> settings = Settings(out=Path(folder.name))
         >>> for _ in range(2):
-        ...     parts = Finished("sums", {"seed": 0}, settings, lambda step: None, 1)
-        ...     parts.get("2 + 2", lambda: [str(print("adding")), 4])
-        adding
-        ['None', 4]
-        ['None', 4]
+        ...     parts = Finished("lengths", {"seed": 0}, settings, lambda step: None)
+        ...     parts.get(["one", "three"], lambda names: [print(*names) or len(*names)])
+        one
+        three
+        {'one': 3, 'three': 5}
+        {'one': 3, 'three': 5}
         >>> folder.cleanup()
     """
 
@@ -48,10 +48,9 @@ class Finished:
         depends: dict[str, Any],
         settings: Settings,
         progress: ProgressCallback,
-        total: int,
     ) -> None:
         fingerprint = f"{name} {json.dumps(depends, sort_keys=True)}"
-        self._progress, self._done, self._total = progress, 0, total
+        self._progress = progress
         self._kept = settings.out is not None
         folder = settings.out if settings.out is not None else cache_folder()
         self._checkpoint: Checkpoint | None = None
@@ -66,25 +65,30 @@ class Finished:
             self._parts = found[1] if found is not None else {}
         self._used: list[str] = []
 
-    def get(self, name: str, compute: Callable[[], Any]) -> Any:
-        """A part as it was kept, or else as it is computed now, and kept.
+    def get(
+        self, names: Sequence[str], compute: Callable[[list[str]], list[Any]], together: int = 1
+    ) -> dict[str, Any]:
+        """Parts as they were kept, or else as they are computed now, and kept.
 
         Args:
-            name: The part.
-            compute: Gives its value, of what JSON knows.
+            names: The parts.
+            compute: Gives the values of some parts, of what JSON knows.
+            together: How many to compute at once; what is computed at once is kept at once.
         """
-        self._progress(Step(self._done, self._total, name))
-        if name not in self._parts:
+        missing = [name for name in names if name not in self._parts]
+        for first in range(0, len(missing), together):
+            group = missing[first : first + together]
+            self._progress(Step(len(names) - len(missing) + first, len(names), ", ".join(group)))
             start = time.perf_counter()
-            value = compute()
+            values = compute(group)
             seconds = time.perf_counter() - start
-            _logger.info("%d of %d, %s: %.1f s", self._done + 1, self._total, name, seconds)
-            self._parts[name] = {"value": value, "seconds": seconds}
+            _logger.info("%s: %.1f s", ", ".join(group), seconds)
+            for name, value in zip(group, values, strict=True):
+                self._parts[name] = {"value": value, "seconds": seconds / len(group)}
             if self._checkpoint is not None:
                 self._checkpoint.save({}, self._parts)
-        self._done += 1
-        self._used.append(name)
-        return self._parts[name]["value"]
+        self._used = list(names)
+        return {name: self._parts[name]["value"] for name in names}
 
     def close(self) -> float:
         """End a run that has all its parts.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from isotropy._run import generator, spawn
-from isotropy.papers._ensemble import Ensemble, captured
+from isotropy.papers._ensemble import Ensemble, captured, stream_for
 from isotropy.papers._experiment import Schedule
 from isotropy.reps import Symmetry
 
@@ -102,20 +102,12 @@ def squared_error(prediction: Tensor, target: Tensor) -> Tensor:
     return (prediction - target).square().flatten(1).mean(1)
 
 
-def fit(
-    ensemble: Ensemble,
-    train: Rows,
-    validation: Rows,
-    recipe: Recipe,
-    seeds: Sequence[int],
-    *,
-    moves: Moves | None = None,
-    tick: Callable[[int, int], None] | None = None,
-) -> Tensor:
-    """Train every copy on its own rows, and leave each with its best weights.
+class Training:
+    """The training of every copy of an ensemble on rows of its own, step by step.
 
     Adam on the mean squared error. Each copy has its own order of rows, from its own seed, and
-    keeps the weights with the smallest error on its validation rows (early stopping).
+    keeps the weights with the smallest error on its validation rows (early stopping). On a GPU
+    a step is one CUDA graph on a stream of its own, so that several trainings can run at once.
 
     Args:
         ensemble: The copies; their parameters are changed.
@@ -124,90 +116,128 @@ def fit(
         recipe: How to train.
         seeds: For the order of rows and the augmentation, one for each copy.
         moves: Augments every batch.
-        tick: Called with steps done and steps in all, now and then.
-
-    Returns:
-        The best validation error of each copy, shape (copies,).
 
     Example:
         >>> from isotropy.nn import MLP
-        >>> ensemble = Ensemble(MLP(2, 1, channels=16), seeds=[0, 1])
         >>> x = torch.randn(2, 100, 2, generator=torch.Generator().manual_seed(0))
         >>> rows = (x, x.sum(-1, keepdim=True))
-        >>> bool((fit(ensemble, rows, rows, Recipe(epochs=200), [0, 1]) < 0.01).all())
+        >>> ensemble = Ensemble(MLP(2, 1, channels=16), seeds=[0, 1])
+        >>> training = Training(ensemble, rows, rows, Recipe(epochs=200), [0, 1])
+        >>> fit([training])
+        >>> bool((training.best_error < 0.01).all())
         True
     """
-    device = train[0].device
-    batch = min(recipe.batch, train[0].shape[1])
-    steps = recipe.steps(train[0].shape[1])
-    weights = list(ensemble.parameters.values())
-    start, best = ([weight.detach().clone() for weight in weights] for _ in range(2))
-    best_error = torch.full((len(ensemble),), torch.inf, device=device)
-    index, chosen = (
-        torch.zeros(len(ensemble), batch, dtype=torch.int64, device=device) for _ in range(2)
-    )
-    copies = torch.arange(len(ensemble), device=device).unsqueeze(1)
-    on_gpu = device.type == "cuda"
-    rate = torch.tensor(recipe.learning_rate, device=device)
-    optimiser = torch.optim.Adam(weights, lr=rate, fused=on_gpu, capturable=on_gpu)
 
-    def step() -> None:
-        x, y = train[0][copies, index], train[1][copies, index]
-        if moves is not None:
-            x, y = moves(x, y, chosen)
-        # copies share no weights, so the gradient of the sum is that of each copy's own error
-        error = squared_error(ensemble(x), y).sum()
-        slopes = torch.autograd.grad(error, weights, allow_unused=True, materialize_grads=True)
-        for weight, slope in zip(weights, slopes, strict=True):
-            weight.grad = slope
-        optimiser.step()
+    def __init__(
+        self,
+        ensemble: Ensemble,
+        train: Rows,
+        validation: Rows,
+        recipe: Recipe,
+        seeds: Sequence[int],
+        *,
+        moves: Moves | None = None,
+    ) -> None:
+        self.ensemble, self.train, self.validation = ensemble, train, validation
+        self.recipe, self.moves = recipe, moves
+        copies, rows = train[0].shape[:2]
+        device = train[0].device
+        self.steps, self.done = recipe.steps(rows), 0
+        self.every = max(1, self.steps // recipe.checks)
+        batch = min(recipe.batch, rows)
+        pool = 0 if moves is None else len(moves)
+        self._batches = _batches(seeds, rows, batch, recipe.epochs, pool, device)
+        self._weights = list(ensemble.parameters.values())
+        self._best = [weight.detach().clone() for weight in self._weights]
+        self.best_error = torch.full((copies,), torch.inf, device=device)
+        self._copies = torch.arange(copies, device=device).unsqueeze(1)
+        self._index, self._chosen = (
+            torch.zeros(copies, batch, dtype=torch.int64, device=device) for _ in range(2)
+        )
+        on_gpu = device.type == "cuda"
+        self._rate = torch.tensor(recipe.learning_rate, device=device)
+        self._optimiser = torch.optim.Adam(
+            self._weights, lr=self._rate, fused=on_gpu, capturable=on_gpu
+        )
+        start = [weight.detach().clone() for weight in self._weights]
+        self.stream = stream_for(device)
+        self._take_step = captured(self._step, self.stream)
+        self._take_check = captured(self._check, self.stream)
+        if on_gpu:
+            self._forget_recording(start)
+
+    def advance(self) -> None:
+        """Take one step, and look at the validation rows where it is time to."""
+        with torch.cuda.stream(self.stream):
+            index, chosen = next(self._batches)
+            self._index.copy_(index)
+            if self.moves is not None:
+                self._chosen.copy_(chosen)
+            self._rate.fill_(self.recipe.rate(self.done, self.steps))
+        self._take_step()
+        self.done += 1
+        if self.done % self.every == 0 or self.done == self.steps:
+            self._take_check()
 
     @torch.no_grad()
-    def check() -> None:
-        error = squared_error(ensemble(validation[0]), validation[1])
-        better = error < best_error
-        best_error.copy_(torch.where(better, error, best_error))
-        for kept, weight in zip(best, weights, strict=True):
+    def finish(self) -> None:
+        """Leave every copy with its best weights."""
+        if self.stream is not None:
+            torch.cuda.current_stream(self.stream.device).wait_stream(self.stream)
+        for kept, weight in zip(self._best, self._weights, strict=True):
+            weight.copy_(kept)
+
+    def _step(self) -> None:
+        x, y = (values[self._copies, self._index] for values in self.train)
+        if self.moves is not None:
+            x, y = self.moves(x, y, self._chosen)
+        # copies share no weights, so the gradient of the sum is that of each copy's own error
+        error = squared_error(self.ensemble(x), y).sum()
+        slopes = torch.autograd.grad(
+            error, self._weights, allow_unused=True, materialize_grads=True
+        )
+        for weight, slope in zip(self._weights, slopes, strict=True):
+            # one batch that leaves the range of floats must not end the training of its copy
+            weight.grad = slope.nan_to_num(0.0, 0.0, 0.0)
+        self._optimiser.step()
+
+    @torch.no_grad()
+    def _check(self) -> None:
+        x, y = self.validation
+        error = squared_error(self.ensemble(x), y)
+        better = error < self.best_error
+        self.best_error.copy_(torch.where(better, error, self.best_error))
+        for kept, weight in zip(self._best, self._weights, strict=True):
             kept.copy_(torch.where(better.view(-1, *[1] * (kept.ndim - 1)), weight, kept))
 
-    take_step, take_check = captured(step, device), captured(check, device)
-    if on_gpu:
-        _forget_recording(optimiser, weights, start, best, best_error)
-
-    every = max(1, steps // recipe.checks)
-    pool = 0 if moves is None else len(moves)
-    batches = _batches(seeds, train[0].shape[1], batch, recipe.epochs, pool, device)
-    for i, (rows, elements) in enumerate(batches):
-        index.copy_(rows)
-        if moves is not None:
-            chosen.copy_(elements)
-        rate.fill_(recipe.rate(i, steps))
-        take_step()
-        if (i + 1) % every == 0 or i + 1 == steps:
-            take_check()
-            if tick is not None:
-                tick(i + 1, steps)
-    with torch.no_grad():
-        for kept, weight in zip(best, weights, strict=True):
-            weight.copy_(kept)
-    return best_error
+    @torch.no_grad()
+    def _forget_recording(self, start: list[Tensor]) -> None:
+        """Undo what recording the graphs has changed, in the memory that they use."""
+        for weight, kept, initial in zip(self._weights, self._best, start, strict=True):
+            weight.copy_(initial)
+            kept.copy_(initial)
+            for value in self._optimiser.state[weight].values():
+                value.zero_()
+        self.best_error.fill_(torch.inf)
+        torch.cuda.synchronize(self.best_error.device)
 
 
-@torch.no_grad()
-def _forget_recording(
-    optimiser: torch.optim.Adam,
-    weights: list[Tensor],
-    start: list[Tensor],
-    best: list[Tensor],
-    best_error: Tensor,
-) -> None:
-    """Undo what happened while the graphs were recorded, in the memory that they use."""
-    for weight, kept, initial in zip(weights, best, start, strict=True):
-        weight.copy_(initial)
-        kept.copy_(initial)
-        for value in optimiser.state[weight].values():
-            value.zero_()
-    best_error.fill_(torch.inf)
+def fit(trainings: Sequence[Training]) -> None:
+    """Train to the end, all in turn step by step: on a GPU they overlap.
+
+    Args:
+        trainings: What to train.
+
+    Example:
+        >>> fit([])
+    """
+    unfinished = list(trainings)
+    while unfinished:
+        for training in unfinished:
+            training.advance()
+        unfinished = [training for training in unfinished if training.done < training.steps]
+    for training in trainings:
+        training.finish()
 
 
 def _batches(

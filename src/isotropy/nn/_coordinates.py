@@ -1,0 +1,130 @@
+"""Features by kind of irreducible piece: the form in which a network works inside.
+
+For every kind of dimension d with n copies in a space, the features are one part of shape
+(rows, d, n). A linear layer is then one product for each kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from isotropy.nn._constants import ExactConstants
+from isotropy.nn._frames import Frame
+from isotropy.reps import Rep, Scalar, Term, layout_of, without_duals
+
+Parts: TypeAlias = dict[int, Tensor]
+Pieces: TypeAlias = dict[tuple[int, int], Tensor]  # by kind and first column
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Where a piece of all copies of a term is: among the columns of its kind's part."""
+
+    term: int
+    kind: int
+    start: int
+    count: int
+
+
+class Coordinates(ExactConstants):
+    """Between the columns of a space and its parts.
+
+    Scalars come first within the trivial kind, then the pieces of the other terms in order.
+
+    Args:
+        rep: The space.
+        frame: The frame, which has all of its terms.
+    """
+
+    def __init__(self, rep: Rep, frame: Frame) -> None:
+        super().__init__()
+        layout = layout_of(without_duals(rep))
+        self.terms: tuple[Term, ...] = layout.terms
+        self.size = layout.size
+        self.kind_sizes = [kind.size for kind in frame.kinds]
+        self.register_buffer("order", layout.order, persistent=False)
+        back = None if layout.order is None else layout.order.argsort()
+        self.register_buffer("back", back, persistent=False)
+        places = range(len(layout.terms))
+        self.counts: dict[int, int] = {}
+        self.segments: dict[int, list[Segment]] = {t: [] for t in places}
+        self.plain: list[bool] = []
+        for t in sorted(places, key=lambda t: layout.terms[t].rep != Scalar):
+            term = layout.terms[t]
+            for kind in frame.pieces[term.rep]:
+                start = self.counts.get(kind, 0)
+                self.segments[t].append(Segment(t, kind, start, term.count))
+                self.counts[kind] = start + term.count
+        for t, term in enumerate(layout.terms):
+            basis = frame.bases[term.rep]
+            eye = torch.eye(len(basis), dtype=basis.dtype)
+            self.plain.append(bool(torch.equal(basis, eye)))
+            if not self.plain[t]:
+                self._keep(f"basis_{t}", basis)
+        self.kinds = sorted(self.counts)
+        ordered = sorted(
+            (s for segments in self.segments.values() for s in segments), key=lambda s: s.start
+        )
+        self.by_kind = {k: [s for s in ordered if s.kind == k] for k in self.kinds}
+
+    def parts(self, x: Tensor) -> Parts:
+        """The parts of rows x, shape (rows, size)."""
+        if self.order is not None:
+            x = x.index_select(-1, self.order)
+        pieces: Pieces = {}
+        columns = x.split([term.width for term in self.terms], -1)
+        for t, (v, term) in enumerate(zip(columns, self.terms, strict=True)):
+            v = v.unflatten(-1, (term.count, term.size))
+            if not self.plain[t]:
+                v = v @ getattr(self, f"basis_{t}")
+            split = v.split([self.kind_sizes[s.kind] for s in self.segments[t]], -1)
+            for segment, piece in zip(self.segments[t], split, strict=True):
+                pieces[segment.kind, segment.start] = piece.mT
+        return {k: cat([pieces[k, s.start] for s in self.by_kind[k]], -1) for k in self.kinds}
+
+    def rows(self, parts: Parts) -> Tensor:
+        """The inverse of ``parts``."""
+        pieces = self.pieces(parts)
+        columns = []
+        for t, _ in enumerate(self.terms):
+            v = cat([pieces[s.kind, s.start].mT for s in self.segments[t]], -1)
+            if not self.plain[t]:
+                v = v @ getattr(self, f"basis_{t}").mT
+            columns.append(v.flatten(1))
+        x = cat(columns, -1)
+        return x if self.back is None else x.index_select(-1, self.back)
+
+    def pieces(self, parts: Parts) -> Pieces:
+        """The parts, cut into the pieces of terms: one split each, one concatenation back."""
+        found = {}
+        for k in self.kinds:
+            split = parts[k].split([s.count for s in self.by_kind[k]], -1)
+            for segment, piece in zip(self.by_kind[k], split, strict=True):
+                found[k, segment.start] = piece
+        return found
+
+    def objects(self, pieces: Pieces) -> list[Tensor]:
+        """All copies of each term in the coordinates of the frame, shape (rows, size, copies)."""
+        return [
+            cat([pieces[s.kind, s.start] for s in self.segments[t]], 1)
+            for t in range(len(self.terms))
+        ]
+
+    def added(self, pieces: Pieces, objects: dict[int, Tensor]) -> Pieces:
+        """The pieces, with copies of terms (rows, size, copies) added to theirs."""
+        sums = dict(pieces)
+        for t, v in objects.items():
+            split = v.split([self.kind_sizes[s.kind] for s in self.segments[t]], 1)
+            for segment, piece in zip(self.segments[t], split, strict=True):
+                place = (segment.kind, segment.start)
+                sums[place] = sums[place] + piece
+        return sums
+
+
+def cat(tensors: list[Tensor], dim: int) -> Tensor:
+    """As ``torch.cat``, without a copy where there is only one."""
+    return torch.cat(tensors, dim) if len(tensors) > 1 else tensors[0]
