@@ -416,7 +416,7 @@ def reproduce(
     frame: Frame,
     id: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="A table or figure; without one, all are listed."),
+        typer.Argument(metavar="ID", help="A table or figure; without one, all are listed."),
     ] = None,
     full: Annotated[
         bool, typer.Option("--full/--quick", help="As published, or in about a minute.")
@@ -434,6 +434,7 @@ def reproduce(
         str | None, typer.Option(help="The learning rate: constant or cosine.")
     ] = None,
     channels: Annotated[int | None, typer.Option(min=1, help="Width of hidden layers.")] = None,
+    step: Annotated[float | None, typer.Option(help="Step of the integrator in training.")] = None,
     models: Annotated[
         str | None, typer.Option(metavar="NAME,NAME,…", help="Only these models.")
     ] = None,
@@ -465,6 +466,7 @@ def reproduce(
         epochs=epochs,
         schedule=schedule,  # type: ignore[arg-type]  # Settings says which there are
         channels=channels,
+        step=step,
         models=None if models is None else tuple(name.strip() for name in models.split(",")),
         device=frame.device,
         out=out,

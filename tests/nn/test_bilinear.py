@@ -75,12 +75,13 @@ def test_the_layer_is_every_contraction_of_its_objects() -> None:
     assert same_span(per_weight(layer, x), torch.stack([y.flatten() for y in by_hand], 1))
 
 
-def test_the_first_copies_act_and_scalars_take_no_part() -> None:
-    layer = BiLinear(2 * Scalar + 4 * V, Scalar + V, O(2), dtype=torch.float64)
-    x = rows(10, 40)
-    v = x[:, 2:].reshape(40, 4, 2)
+@pytest.mark.parametrize("copies", [4, 20])
+def test_only_the_first_copies_act(copies: int) -> None:
+    layer = BiLinear(copies * V, Scalar + V, O(2), dtype=torch.float64)
+    x = rows(2 * copies, 80)
+    v = x.reshape(80, copies, 2)
     # two copies act, as many as the plane has dimensions
-    pairs = [(v[:, a] * v[:, b]).sum(-1) for a in range(2) for b in range(4)]
+    pairs = [(v[:, a] * v[:, b]).sum(-1) for a in range(2) for b in range(copies)]
     by_hand = [torch.stack([dot, 0 * dot, 0 * dot], 1).flatten() for dot in pairs]
     assert same_span(per_weight(layer, x), torch.stack(by_hand, 1))
 

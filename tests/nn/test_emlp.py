@@ -19,6 +19,7 @@ from isotropy.groups import (
     SL,
     SO,
     SU,
+    C2d,
     D,
     Family,
     Group,
@@ -101,6 +102,20 @@ MODELS: dict[str, Callable[[], EMLP]] = {
     "factors": lambda: EMLP(
         V + V(S(2)), V(SO(2)), SO(2) * S(2), channels=V + 2 * V(SO(2)) + 3 * Scalar
     ),
+    "factors that permute": lambda: EMLP(
+        V + V(S(3)),
+        V(SO(2)) + V(S(3)),
+        SO(2) * S(3),
+        channels=V + 2 * V(SO(2)) + 2 * V(S(3)) + 3 * Scalar + T(2)(S(3)),
+        layers=2,
+    ),
+    "nothing but vectors": lambda: EMLP(2 * V, V, O(3), channels=4 * V, layers=2),
+    "signs": lambda: EMLP(
+        V + Pseudoscalar, V + Pseudoscalar, S(3), channels=3 * V + 2 * Pseudoscalar + V * V
+    ),
+    "many copies": lambda: EMLP(2 * V, V + Scalar, O(3), channels=[200, 30]),
+    "growing orders": lambda: EMLP(2 * V + T(2), T(3), SO(3), channels=[2 * V + T(2), 150]),
+    "sixth turns": lambda: EMLP(2 * V, V + T(2), C2d(6), channels=40, layers=2),
     "scattered": lambda: EMLP(
         V, V, SO(3), channels=V + Scalar + T(2) + V + 2 * Scalar + T(2), layers=2
     ),

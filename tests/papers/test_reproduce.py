@@ -17,9 +17,9 @@ def ignore(step: Step) -> None:
 
 TINY: dict[str, dict[str, Any]] = {
     "finzi2023/figure2.5": {"sizes": (20, 30), "channels": 10, "seeds": 2},
-    "finzi2023/figure2.6": {"channels": 12, "seeds": 2},
-    "finzi2023/table2.2": {"channels": 12, "seeds": 2},
-    "finzi2023/theorem-a.2": {"channels": 12, "seeds": 2},
+    "finzi2023/figure2.6": {"channels": 12, "seeds": 1},
+    "finzi2023/table2.2": {"channels": 12, "seeds": 1},
+    "finzi2023/theorem-a.2": {},
 }
 
 
@@ -81,11 +81,12 @@ def test_a_tiny_table_2_2_and_the_figure_of_the_same_models(tmp_path: Path) -> N
     require_cells(figure, 28)  # momentum, two drifts, states at 0.2, 1, 2 and 5 of 6 s
     require_picture(figure, tmp_path / "figure.png")
     ours = {(cell.row, cell.column): cell.ours for cell in figure.cells}
-    # Noether: what is left is the integrator's error, which is of order 4
+    # Noether, for Hamiltonians alone; the integrator leaves a little
     assert ours["HNN-O(2)", "momentum error"] < 1e-6
-    assert ours["HNN-O(2)", "drift, step 0.1"] > 10 * ours["HNN-O(2)", "drift, step 0.05"]
-    assert ours["HNN-MLP", "drift, step 0.05"] > 1e-3
-    assert ours["N-ODE-O(2)", "drift, step 0.05"] > 1e-3
+    for other in ("HNN-MLP", "N-ODE-O(2)", "N-ODE-MLP"):
+        for step in ("0.1", "0.05"):
+            kept = ours["HNN-O(2)", f"drift, step {step}"]
+            assert ours[other, f"drift, step {step}"] > 1000 * kept
 
 
 def test_published_numbers_stand_beside_ours() -> None:
@@ -103,7 +104,7 @@ def test_theorem_a2_holds() -> None:
         assert abs(ours[model, "R²"]) < 0.02
         assert ours[model, "range"] < 1e-5
     assert ours["gated+bilinear", "R²"] > 0.9
-    assert ours["gated+bilinear", "range"] > 0.7
+    assert ours["gated+bilinear", "range"] > 0.3
 
 
 def stopping_at(part: str) -> ProgressCallback:
@@ -167,6 +168,7 @@ def test_without_a_cache_nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"epochs": 0}, r"expected epochs of at least 1, got 0"),
         ({"channels": -3}, r"expected channels of at least 1, got -3"),
         ({"test_rows": 0}, r"expected test_rows of at least 1, got 0"),
+        ({"step": 0.0}, r"expected a positive step, got 0\.0"),
         ({"sizes": ()}, r"expected sizes of at least 1, got \[\]"),
         ({"sizes": (3, 0)}, r"expected sizes of at least 1, got \[3, 0\]"),
         ({"schedule": "step"}, r"expected the schedule 'constant' or 'cosine', got 'step'"),
@@ -224,6 +226,7 @@ def test_command_writes_json_and_picture(
         (["x"], "expected an experiment among"),
         (["finzi2023/figure2.5", "--sizes", "10,a"], "expected sizes like 100,1000, got '10,a'"),
         (["finzi2023/figure2.5", "--schedule", "step"], "expected the schedule 'constant' or"),
+        (["finzi2023/table2.2", "--step", "0.15"], "expected a whole number of steps in an"),
         (["finzi2023/table2.2", "--plot", "a.png"], "expected a figure for --plot, got 'finzi2023"),
         (["finzi2023/figure2.5", "--plot", "a.txt"], "expected a file name ending in .png"),
         (["finzi2023/figure2.5", "--models", "CNN"], "expected models among EMLP-O(5), MLP,"),

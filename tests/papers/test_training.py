@@ -183,3 +183,15 @@ def test_mean_interval() -> None:
     assert mean == 3.0
     assert interval == pytest.approx((3 - 7**0.5, 3 + 7**0.5))
     assert mean_interval([4.0]) == (4.0, None)
+
+
+def test_one_batch_out_of_range_does_not_end_a_training() -> None:
+    train, validation = rows(20, 0), rows(20, 1)
+    broken = train[0].clone()
+    broken[1, 0] = 1e30  # overflows in the second copy, whenever its batch holds this row
+    ensemble = Ensemble(network(), SEEDS)
+    training = Training(ensemble, (broken, train[1]), validation, Recipe(4, batch=5), SEEDS)
+    fit([training])
+    assert all(bool(weight.isfinite().all()) for weight in ensemble.parameters.values())
+    whole = trained(SEEDS, Recipe(4, batch=5), train, validation)
+    torch.testing.assert_close(training.best_error[[0, 2]], whole.best_error[[0, 2]])

@@ -174,7 +174,7 @@ class BiLinear(ExactConstants, EquivariantModule):
         found = self.on_objects(objects)
         y = cat(
             [
-                found[i].mT.flatten(1) if i in found else rows.new_zeros(len(rows), term.width)
+                found[i].mT.flatten(1) if i in found else rows.new_zeros(rows.shape[0], term.width)
                 for i, term in enumerate(self.terms_out)
             ],
             -1,
@@ -261,7 +261,7 @@ class BiLinear(ExactConstants, EquivariantModule):
             products = _batched_product(cat([m.flatten(1, 2) for m in maps], 1), objects[source])
             rows = products.split([self._size_out(c) * c.objects for c in on_it], 1)
             for c, product in zip(on_it, rows, strict=True):
-                acted[c.target].append(product.reshape(len(product), self._size_out(c), -1))
+                acted[c.target].append(product.reshape(product.shape[0], self._size_out(c), -1))
         for k, (target, weight) in enumerate(zip(self.targets, self.mixing_last, strict=True)):
             if not acted[target]:
                 continue

@@ -92,8 +92,8 @@ def record(model: nn.Module) -> Iterator[list[LinearOperation]]:
         >>> layer = Linear(V, V, S(4))
         >>> with record(layer) as operations:
         ...     y = layer(torch.randn(7, 4))
-        >>> [(o.parameter, tuple(o.input.shape), tuple(o.output.shape)) for o in operations]
-        [('coefficients', (7, 4), (7, 4))]
+        >>> print({o.parameter: o.output.shape for o in operations})
+        {'coefficients': torch.Size([7, 4])}
     """
     operations: list[LinearOperation] = []
     layers = [(n, m) for n, m in model.named_modules() if isinstance(m, RecordedModule)]

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from isotropy.groups import Group
+from isotropy.nn._emlp import EMLP
 from isotropy.nn._linear import Linear
 from isotropy.nn._module import EquivariantModule
 from isotropy.nn._symmetrised import Symmetrised
@@ -56,6 +57,8 @@ def _restricted(module: nn.Module, subgroup: Group) -> nn.Module:
         return _restricted_linear(module, subgroup)
     for name, child in module.named_children():
         setattr(module, name, _restricted(child, subgroup))
+    if isinstance(module, EMLP):
+        module.has_frame = False  # the subgroup's layers each have a frame of their own
     if isinstance(module, EquivariantModule):
         module.rep_in, module.rep_out = _restricted_reps(module.rep_in, module.rep_out, subgroup)
     return module

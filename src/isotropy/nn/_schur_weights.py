@@ -57,7 +57,7 @@ class SchurWeights(WeightSpace):
         ):
             x = self._turned(k, parts[k]) if count > 1 else parts[k]
             found[k] = functional.linear(x, matrix, bias if k == 0 else None)
-        rows = len(next(iter(parts.values())))
+        rows = next(iter(parts.values())).shape[0]
         for k in self.out.kinds:
             if k not in found:
                 shape = (rows, self.out.kind_sizes[k], self.out.counts[k])

@@ -26,6 +26,7 @@ class Settings:
         channels: The width of hidden layers.
         models: Only the models whose names are among these.
         test_rows: How many rows, or trajectories, results are reported on.
+        step: The step of the integrator in training, for experiments with dynamics.
         device: Where tensors live.
         out: A folder for the result and for finished cells, from which a later run goes on.
 
@@ -46,6 +47,7 @@ class Settings:
     channels: int | None = None
     models: tuple[str, ...] | None = None
     test_rows: int | None = None
+    step: float | None = None
     device: str = "cpu"
     out: Path | None = None
 
@@ -56,6 +58,8 @@ class Settings:
                 raise ValueError(f"expected {name} of at least 1, got {value}")
         if self.sizes is not None and not (self.sizes and all(n > 0 for n in self.sizes)):
             raise ValueError(f"expected sizes of at least 1, got {list(self.sizes)}")
+        if self.step is not None and not 0 < self.step < float("inf"):
+            raise ValueError(f"expected a positive step, got {self.step}")
         if self.schedule not in (None, "constant", "cosine"):
             raise ValueError(f"expected the schedule 'constant' or 'cosine', got {self.schedule!r}")
 

@@ -22,7 +22,6 @@ class Flow(nn.Module):
         samples: How many states to give for each start, the start among them.
         interval: The time between them.
         step: The step of the method; a whole number of steps makes an interval.
-        size: What states are divided by before the network sees them.
 
     Raises:
         ValueError: If the steps do not fit into an interval.
@@ -48,10 +47,9 @@ class Flow(nn.Module):
         samples: int = 5,
         interval: float = 0.2,
         step: float = 0.1,
-        size: float = 1.0,
     ) -> None:
         super().__init__()
-        self.network, self.hamiltonian, self.size = network, hamiltonian, size
+        self.network, self.hamiltonian = network, hamiltonian
         self.set_times(samples, interval, step)
 
     def set_times(self, samples: int, interval: float, step: float) -> None:
@@ -76,9 +74,9 @@ class Flow(nn.Module):
 
     def _velocity(self, z: Tensor) -> Tensor:
         if not self.hamiltonian:
-            velocity: Tensor = self.network(z / self.size)
+            velocity: Tensor = self.network(z)
             return velocity
-        slope: Tensor = torch.func.grad(lambda z: self.network(z / self.size).sum())(z)
+        slope: Tensor = torch.func.grad(lambda z: self.network(z).sum())(z)
         by_position, by_momentum = slope.chunk(2, -1)
         return torch.cat([by_momentum, -by_position], -1)
 

@@ -29,10 +29,6 @@ KINDS = ("N-ODE", "HNN")
 GROUPS = {"O(2)": "O2eR3", "SO(2)": "SO2eR3", "D6": "DkeR3(6)", "D2": "DkeR3(2)", "MLP": ""}
 INTERVAL = 0.2
 FINE_STEP = 0.05
-# the root mean square entry of a state, and what the last layer's first weights are multiplied by:
-# without either, an untrained network of high powers gives flows that leave the range of floats
-SIZE = 1.7
-SMALL_START = 0.03
 _FLOOR = 1e-12
 
 
@@ -104,20 +100,11 @@ class Pendulum:
         outputs = Scalar if kind == "HNN" else states
         build = MLP if group == "MLP" else EMLP
         network = build(states, outputs, channels=self.channels, layers=self.layers)
-        return Flow(
-            network, hamiltonian=kind == "HNN", interval=INTERVAL, step=self.step, size=SIZE
-        )
+        return Flow(network, hamiltonian=kind == "HNN", interval=INTERVAL, step=self.step)
 
     def training(self, kind: str, group: str) -> Training:
         """The training of one model for each seed."""
-        flow = self.network(kind, group)
-        ensemble = Ensemble(flow, self.seeds, self.device)
-        last = flow.network.head if isinstance(flow.network, EMLP) else flow.network.network[-1]
-        damped = {id(weight) for weight in last.parameters()}
-        with torch.no_grad():
-            for name, weight in flow.named_parameters():
-                if id(weight) in damped:
-                    ensemble.parameters[name].mul_(SMALL_START)
+        ensemble = Ensemble(self.network(kind, group), self.seeds, self.device)
         rows = self.rows("train"), self.rows("validation")
         return Training(ensemble, *rows, self.recipe, self.seeds)
 
@@ -206,6 +193,7 @@ def measured_models(
         schedule="constant" if full else "cosine",
         channels=128 if full else 24,
         test_rows=500 if full else 50,
+        step=0.1 if full else 0.2,
     )
     pendulum = Pendulum(
         seeds=tuple(settings.seed + i for i in range(chosen["seeds"])),
@@ -220,7 +208,7 @@ def measured_models(
         chunks=500 if full else 100,
         trajectories=chosen["test_rows"],
         horizon=30.0 if full else 6.0,
-        step=0.1 if full else 0.2,
+        step=chosen["step"],
         device=settings.device,
     )
     models = {f"{kind}-{group}": (kind, group) for kind in KINDS for group in groups}
@@ -241,8 +229,6 @@ def measured_models(
         f"{chosen['channels']} channels; {chosen['seeds']} seeds, each with data of its own",
         f"trained through Runge–Kutta steps of {pendulum.step} (published: adaptive, 2e-6), "
         f"rolled out for {pendulum.horizon:g} s in double precision with steps of {FINE_STEP}",
-        f"networks see states divided by {SIZE}; their last layer starts at {SMALL_START} of its "
-        "usual size",
     ]
     if not full:
         notes.append("quick: smaller networks, less data, shorter rollouts than published")

@@ -32,16 +32,23 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     one to the other: without contractions of two objects the output is a constant (A.1.4).
 
     Args:
-        settings: Full: 384 channels, 200 epochs, ten seeds. Quick: 36, 20 and two.
+        settings: Full: 384 channels, 200 epochs, ten seeds. Quick: 36, 30 and two.
         progress: Told before each model.
 
     Returns:
         For each model R² on the test rows, and the range of its outputs over the inputs beside
         the range of the target; "theirs" is what the theorem says.
+
+    Example:
+        >>> settings = Settings(models=("gated",), epochs=1, channels=12, test_rows=10)
+        >>> [(cell.column, round(cell.ours, 3)) for cell in run(settings, lambda step: None).cells][
+        ...     1
+        ... ]
+        ('range', 0.0)
     """
     chosen = settings.or_else(
         seeds=10 if settings.full else 2,
-        epochs=200 if settings.full else 20,
+        epochs=200 if settings.full else 30,
         schedule="cosine",
         channels=384 if settings.full else 36,
         test_rows=5000,

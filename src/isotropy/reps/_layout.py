@@ -60,8 +60,8 @@ def layout_of(rep: Rep) -> Layout:
         >>> from isotropy.groups import SO
         >>> from isotropy.reps import Scalar, V
         >>> layout = layout_of((2 * Scalar + V + Scalar)(SO(3)))
-        >>> [(str(term.rep), term.count) for term in layout.terms]
-        [('Scalar', 3), ('V(SO(3))', 1)]
+        >>> print({str(term.rep): term.count for term in layout.terms})
+        {'Scalar': 3, 'V(SO(3))': 1}
         >>> layout.order
         tensor([0, 1, 5, 2, 3, 4])
     """

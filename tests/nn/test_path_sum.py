@@ -1,0 +1,145 @@
+"""Sums of paths, and the prior of each against torch's own distributions."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.distributions import Normal
+
+from isotropy.equivariance import assert_equivariant, equivariance_error
+from isotropy.groups import SO, O
+from isotropy.nn import EMLP, Linear, PathSum
+from isotropy.reps import Scalar, Symmetry, V
+
+
+def soft() -> PathSum:
+    return PathSum(
+        {"strict": Linear(V, V, SO(3)), "free": nn.Linear(3, 3)},
+        prior_variances={"free": 0.25, "strict": 1e5},
+    )
+
+
+def test_the_outputs_of_all_paths_are_added() -> None:
+    first, second, third = nn.Linear(4, 2), nn.Linear(4, 2), nn.Linear(4, 2, bias=False)
+    paths = PathSum({"a": first, "b": second, "c": third})
+    x = torch.randn(2, 5, 4)
+    torch.testing.assert_close(paths(x), first(x) + second(x) + third(x))
+    assert (paths.in_features, paths.out_features) == (4, 2)
+    alone = PathSum({"a": first})
+    assert torch.equal(alone(x), first(x))
+
+
+def test_every_path_learns() -> None:
+    paths = soft()
+    paths(torch.randn(5, 3)).square().sum().backward()
+    assert all(bool(p.grad.any()) for p in paths.parameters())
+    assert len(list(paths.parameters())) == 3
+
+
+def test_the_prior_is_a_normal_distribution_for_each_path() -> None:
+    paths = soft().double()
+    variances = {"strict": 1e5, "free": 0.25}
+    expected = sum(
+        Normal(0.0, variances[name] ** 0.5).log_prob(parameter).sum()
+        for name, path in paths.paths.items()
+        for parameter in path.parameters()
+    )
+    torch.testing.assert_close(paths.log_prior(), expected, rtol=1e-6, atol=1e-6)
+    paths.log_prior().backward()
+    for name, path in paths.paths.items():
+        for parameter in path.parameters():
+            torch.testing.assert_close(
+                parameter.grad, -parameter.detach() / variances[name], rtol=1e-6, atol=1e-12
+            )
+
+
+def test_variances_are_one_unless_given() -> None:
+    paths = PathSum({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2)}, prior_variances={"b": 4.0})
+    assert paths.prior_variances == pytest.approx({"a": 1.0, "b": 4.0})
+    a, b = paths.paths.values()
+    expected = sum(Normal(0.0, 1.0).log_prob(p).sum() for p in a.parameters())
+    expected = expected + sum(Normal(0.0, 2.0).log_prob(p).sum() for p in b.parameters())
+    torch.testing.assert_close(paths.log_prior(), expected)
+
+
+def test_variances_travel_with_the_state() -> None:
+    given = soft()
+    other = PathSum({"strict": Linear(V, V, SO(3)), "free": nn.Linear(3, 3)})
+    other.load_state_dict(given.state_dict(), strict=True)
+    assert other.prior_variances == pytest.approx({"strict": 1e5, "free": 0.25})
+    torch.testing.assert_close(other.log_prior(), given.log_prior())
+    assert copy.deepcopy(given).prior_variances == given.prior_variances
+
+
+def test_a_sum_of_equivariant_paths_is_equivariant_and_one_with_a_free_path_is_not() -> None:
+    strict = PathSum(
+        {
+            "linear": Linear(2 * V, V, O(3)),
+            "network": EMLP(2 * V, V, O(3), channels=12, layers=1),
+        }
+    ).double()
+    assert_equivariant(strict)
+    assert strict.rep_in == (2 * V)(O(3))
+    x = torch.randn(5, 3, dtype=torch.float64)
+    paths = soft().double()
+    assert paths.rep_out == V(SO(3))
+    assert equivariance_error(paths, x, Symmetry(SO(3), V, V)) > 1e-2
+    with torch.no_grad():
+        for parameter in paths.paths["free"].parameters():
+            parameter.zero_()
+    assert_equivariant(paths, x)
+
+
+def test_the_representations_are_those_of_the_first_equivariant_path() -> None:
+    paths = PathSum({"free": nn.Linear(4, 3), "strict": Linear(V + Scalar, V, SO(3))})
+    assert paths.rep_in == (V + Scalar)(SO(3))
+    assert paths.rep_out == V(SO(3))
+    free = PathSum({"a": nn.Linear(3, 3)})
+    with pytest.raises(AttributeError, match=r"rep_in"):
+        _ = free.rep_in
+    assert not hasattr(free, "rep_out")
+
+
+@pytest.mark.parametrize(
+    ("widths", "sentence"),
+    [
+        (((3, 3), (4, 3)), r"expected paths with the same in_features, got .*'a': 3, 'b': 4"),
+        (((3, 3), (3, 2)), r"expected paths with the same out_features, got .*'a': 3, 'b': 2"),
+    ],
+    ids=["inputs", "outputs"],
+)
+def test_paths_of_other_widths_are_refused(
+    widths: tuple[tuple[int, int], tuple[int, int]], sentence: str
+) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        PathSum({"a": nn.Linear(*widths[0]), "b": nn.Linear(*widths[1])})
+
+
+def test_paths_without_a_width_are_trusted() -> None:
+    paths = PathSum({"identity": nn.Identity(), "linear": nn.Linear(3, 3)})
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(paths(x), x + paths.paths["linear"](x))
+
+
+@pytest.mark.parametrize(
+    ("variances", "sentence"),
+    [
+        ({"b": 1.0}, r"expected prior variances for a, got one for 'b'"),
+        ({"a": 0.0}, r"expected a positive prior variance for a, got 0\.0"),
+        ({"a": -1.0}, r"expected a positive prior variance for a, got -1\.0"),
+        ({"a": float("inf")}, r"expected a positive prior variance for a, got inf"),
+        ({"a": float("nan")}, r"expected a positive prior variance for a, got nan"),
+    ],
+    ids=["unknown", "zero", "negative", "infinite", "nan"],
+)
+def test_bad_variances_are_refused(variances: dict[str, float], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        PathSum({"a": nn.Linear(2, 2)}, prior_variances=variances)
+
+
+def test_a_sum_of_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"expected at least one path, got none"):
+        PathSum({})
