@@ -79,7 +79,9 @@ EQUIVARIANT = [
 ]
 
 
-@pytest.mark.parametrize(("function", "symmetry"), EQUIVARIANT, ids=lambda p: getattr(p, "__name__", str(p)[:30]))
+@pytest.mark.parametrize(
+    ("function", "symmetry"), EQUIVARIANT, ids=lambda p: getattr(p, "__name__", str(p)[:30])
+)
 def test_known_equivariant_functions_pass(function: nn.Module, symmetry: Symmetry) -> None:
     assert_equivariant(function, symmetry=symmetry)
     x = rows(symmetry.rep_in.size(), 2, 3)  # more batch dimensions
@@ -102,7 +104,9 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("function", "symmetry"), WRONG, ids=lambda p: getattr(p, "__name__", str(p)[:30]))
+@pytest.mark.parametrize(
+    ("function", "symmetry"), WRONG, ids=lambda p: getattr(p, "__name__", str(p)[:30])
+)
 def test_functions_of_another_symmetry_fail(function: nn.Module, symmetry: Symmetry) -> None:
     with pytest.raises(AssertionError, match=r"at most 1.0e-12, got \d"):
         assert_equivariant(function, symmetry=symmetry)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.equivariance import assert_equivariant, equivariance_error
-from isotropy.groups import SU, O, S, SO13p, Sp
+from isotropy.groups import SL, SU, O, S, SO13p, Sp
 from isotropy.nn import (
     EMLP,
     BiLinear,
@@ -169,15 +169,27 @@ def test_a_graph_follows_its_weights() -> None:
 # --- precision --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", MODELS)
+# spaces whose constants are not whole numbers: rounding them once would show
+ROUNDED: dict[str, Callable[[], nn.Module]] = {
+    "orthogonal": lambda: Linear(V + 2 * Scalar + T(2), T(2) + V, O(3)),
+    "Lorentz": lambda: Linear(V + T(1, 1), T(1, 1) + V, SO13p()),
+    "linear group": lambda: Linear(V + T(1, 1), T(1, 1) + V, SL(3)),
+    "orthogonal network": lambda: EMLP(2 * V + T(2), T(2), O(3), channels=2 * V + 2 * T(2)),
+    "Lorentz network": lambda: EMLP(V + T(1, 1), T(1, 1), SO13p(), channels=2 * V + 2 * T(1, 1)),
+    "norm network": lambda: EMLP(
+        2 * V + T(2), T(2), O(3), channels=2 * V + 2 * T(2), nonlinearity="norm"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDED)
 def test_constants_are_exact_after_any_change_of_precision(name: str) -> None:
-    model = built(name)
+    model = perturbed(ROUNDED[name]())
     model.half().double()
     assert all(p.dtype == torch.float64 for p in model.parameters())
     x = rows(model, 5, dtype=torch.float64)
     assert model(x).dtype == torch.float64
-    if symmetry_of(model) is not None:
-        assert_equivariant(model, x, tolerance=1e-12)
+    assert_equivariant(model, x, tolerance=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
@@ -284,6 +296,7 @@ WORKERS = """
 import os
 import sys
 import torch
+import torch._dynamo  # once, before there are two processes
 from torch import distributed
 from torch.nn.parallel import DistributedDataParallel
 from isotropy.groups import O

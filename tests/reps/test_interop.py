@@ -377,7 +377,11 @@ CONTINUOUS: list[tuple[str, Callable[[Any], np.ndarray], Rep, Group]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "function", "known", "group"), CONTINUOUS, ids=lambda p: "" if callable(p) and not isinstance(p, Rep) else str(p))
+@pytest.mark.parametrize(
+    ("name", "function", "known", "group"),
+    CONTINUOUS,
+    ids=lambda p: "" if callable(p) and not isinstance(p, Rep) else str(p),
+)
 def test_continuous_groups(
     name: str, function: Callable[[Any], np.ndarray], known: Rep, group: Group
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.groups import Group
-from isotropy.nn._constants import ExactConstants
 from isotropy.nn._coordinates import cat
 from isotropy.nn._frames import Frame
-from isotropy.nn._module import EquivariantModule, bound
+from isotropy.nn._module import EquivariantModule, bound, cast
 from isotropy.reps import Layout, Product, Rep, Scalar, Term, layout_of, without_duals
 
 SCALE = 0.1
@@ -41,7 +40,7 @@ class Contraction:
     order: tuple[int, ...] | None
 
 
-class BiLinear(ExactConstants, EquivariantModule):
+class BiLinear(EquivariantModule):
     """y_c = Σ P[c,a,b] Reshape(v_a) v_b over all objects v_a that are maps T_b → T_c (thesis 2.6).
 
     An object of T_a acts on one of T_b to give one of T_c where T_a = T_c ⊗ T_b* up to the order
@@ -84,8 +83,7 @@ class BiLinear(ExactConstants, EquivariantModule):
         _frame: Frame | None = None,
     ) -> None:
         rep_in, rep_out = bound(rep_in, rep_out, group)
-        EquivariantModule.__init__(self, rep_in, rep_out)
-        self._exact: dict[str, Tensor] = {}
+        super().__init__(rep_in, rep_out)
         if (rep_in + rep_out).is_complex:
             raise ValueError(
                 f"expected real representations for a bilinear layer, got {rep_in} and {rep_out}"
@@ -97,9 +95,13 @@ class BiLinear(ExactConstants, EquivariantModule):
                 f"expected objects in {rep_in} that map others of it to {rep_out}, got none"
             )
         self.terms_in, self.terms_out = into.terms, out.terms
-        self.first = [c for c in self.contractions if self._size_in(c) <= self._size_out(c)]
-        self.last = [c for c in self.contractions if self._size_in(c) > self._size_out(c)]
+        self.first = [c for c in self.contractions if self._size_in(c) < self._size_out(c)]
+        self.last = [c for c in self.contractions if self._size_in(c) >= self._size_out(c)]
         self.targets = sorted({c.target for c in self.last})
+        self.by_acting = {
+            c.acting: [d for d in self.contractions if d.acting == c.acting]
+            for c in self.contractions
+        }
         kind: dict[str, Any] = {"device": device, "dtype": dtype}
         self.mixing_first = nn.ParameterList(
             torch.empty(self._count_in(c), c.objects * self._count_out(c), **kind)
@@ -113,14 +115,12 @@ class BiLinear(ExactConstants, EquivariantModule):
             )
             for target in self.targets
         )
-        order = None if into.order is None else into.order.to(device)
-        back = None if out.order is None else out.order.argsort().to(device)
-        self.register_buffer("order", order, persistent=False)
-        self.register_buffer("back", back, persistent=False)
+        self._keep("order", into.order)
+        self._keep("back", None if out.order is None else out.order.argsort())
         self._set_scales()
         if _frame is not None:
             self._set_frame(_frame)
-            self.to(device, dtype or torch.get_default_dtype())
+        cast(self, device, dtype or torch.get_default_dtype())
         self.reset_parameters()
 
     def _size_in(self, c: Contraction) -> int:
@@ -145,15 +145,21 @@ class BiLinear(ExactConstants, EquivariantModule):
 
     def _set_frame(self, frame: Frame) -> None:
         """Work in the coordinates of a frame: what changes is how an object is read as a map."""
-        for k, c in enumerate(self.contractions):
-            acting = frame.bases[self.terms_in[c.acting].rep]
-            target = frame.bases[self.terms_out[c.target].rep]
-            source = frame.bases[self.terms_in[c.source].rep]
-            read = _read_as_map(acting.mT, c).unflatten(1, (len(target), len(source)))
-            read = torch.einsum("aij,ik,jl->akl", read, target, source).flatten(1)
-            eye = torch.eye(len(read), dtype=read.dtype)
-            if not torch.allclose(read, eye, atol=1e-12):
-                self._keep(f"reading_{k}", read)
+        self.read_as: dict[int, list[Contraction]] = {}
+        for place, group in self.by_acting.items():
+            readings = {}
+            for c in group:
+                acting = frame.bases[self.terms_in[c.acting].rep]
+                target = frame.bases[self.terms_out[c.target].rep]
+                source = frame.bases[self.terms_in[c.source].rep]
+                read = _read_as_map(acting.mT, c).unflatten(1, (len(target), len(source)))
+                read = torch.einsum("aij,ik,jl->akl", read, target, source).flatten(1)
+                eye = torch.eye(len(read), dtype=read.dtype)
+                if not torch.allclose(read, eye, atol=1e-12):
+                    readings[c] = read
+            if readings:
+                self.read_as[place] = list(readings)
+                self._keep(f"reading_{place}", torch.cat(list(readings.values()), 1))
 
     def reset_parameters(self) -> None:
         """Draw new weights from the standard normal distribution."""
@@ -171,60 +177,59 @@ class BiLinear(ExactConstants, EquivariantModule):
             v.unflatten(-1, (term.count, term.size)).mT
             for v, term in zip(columns, self.terms_in, strict=True)
         ]
-        found = self.on_objects(objects)
-        y = cat(
-            [
-                found[i].mT.flatten(1) if i in found else rows.new_zeros(rows.shape[0], term.width)
-                for i, term in enumerate(self.terms_out)
-            ],
-            -1,
-        )
+        sums = {
+            i: rows.new_zeros(rows.shape[0], term.size, term.count)
+            for i, term in enumerate(self.terms_out)
+        }
+        self.add(objects, sums)
+        y = cat([v.mT.flatten(1) for v in sums.values()], -1)
         if self.back is not None:
             y = y.index_select(-1, self.back)
         return y.reshape(*x.shape[:-1], self.out_features)
 
-    def on_objects(
-        self,
-        objects: Sequence[Tensor],
-        *,
-        in_frame: bool = False,
-        targets: Collection[int] | None = None,
-    ) -> dict[int, Tensor]:
-        """From the objects of every input term, (rows, size, copies), to those of output terms.
+    def add(
+        self, objects: Sequence[Tensor], sums: dict[int, Tensor], *, in_frame: bool = False
+    ) -> None:
+        """Add what the objects of all input terms give to those of output terms.
 
         Args:
-            objects: One tensor for each input term.
-            in_frame: Whether they are in the coordinates of the frame.
-            targets: The output terms that are wanted; all where None.
+            objects: One tensor for each input term, shape (rows, size, copies).
+            sums: What to add to, by output term; terms that are not there are left out.
+            in_frame: Whether all are in the coordinates of the frame.
         """
-        acting = {
-            c: self._acting(k, c, objects, in_frame=in_frame)
-            for k, c in enumerate(self.contractions)
-            if targets is None or c.target in targets
-        }
-        found: dict[int, Tensor] = {}
-        self._add_weighted_first(objects, acting, found)
-        self._add_weighted_last(objects, acting, found)
-        return found
+        acting: dict[Contraction, Tensor] = {}
+        for place, group in self.by_acting.items():
+            used = [c for c in group if c.target in sums]
+            if used:
+                v = objects[place]
+                v = v if v.shape[-1] == used[0].objects else v[..., : used[0].objects]
+                acting.update(self._as_maps(place, used, v.mT.contiguous(), in_frame=in_frame))
+        self._add_weighted_last(objects, acting, sums)
+        self._add_weighted_first(objects, acting, sums)
 
-    def _acting(
-        self, k: int, c: Contraction, objects: Sequence[Tensor], *, in_frame: bool
-    ) -> Tensor:
-        """The acting objects as maps, shape (rows, objects, size of target · of source)."""
-        v = objects[c.acting][..., : c.objects].mT
+    def _as_maps(
+        self, place: int, used: list[Contraction], v: Tensor, *, in_frame: bool
+    ) -> dict[Contraction, Tensor]:
+        """Acting objects as maps, shape (rows, objects, size of target, size of source)."""
+        read: dict[Contraction, Tensor] = {}
         if not in_frame:
-            return _read_as_map(v, c)
-        if f"reading_{k}" not in self._exact:
-            return v
-        # one product for all rows: left to itself, torch would make one for each
-        flat = v.flatten(0, 1) @ getattr(self, f"reading_{k}")
-        return flat.unflatten(0, (-1, c.objects))
+            read = {c: _read_as_map(v, c) for c in used}
+        elif place not in self.read_as:
+            read = dict.fromkeys(used, v)
+        else:
+            # one product for all rows: left to itself, torch would make one for each
+            flat = v.flatten(0, 1) @ getattr(self, f"reading_{place}")
+            others = self.read_as[place]
+            split = flat.unflatten(0, (-1, v.shape[1])).split(v.shape[2], -1)
+            turned = dict(zip(others, split, strict=True))
+            read = {c: turned.get(c, v) for c in used}
+        return {c: m.unflatten(-1, (self._size_out(c), self._size_in(c))) for c, m in read.items()}
 
     def _add_weighted_first(
         self,
         objects: Sequence[Tensor],
         acting: dict[Contraction, Tensor],
-        found: dict[int, Tensor],
+        sums: dict[int, Tensor],
     ) -> None:
         """Σ_n X_n (Σ_j P[c,n,j] v_j): weights on the objects acted on, then the action."""
         left: dict[int, list[Tensor]] = {}
@@ -235,18 +240,17 @@ class BiLinear(ExactConstants, EquivariantModule):
             v, scale = objects[c.source], self.scales_first[k]
             mixed = v @ (scale * weight)
             self._note(f"mixing_first.{k}", v, mixed, transposed=True, scale=scale)
-            maps = acting[c].unflatten(-1, (self._size_out(c), self._size_in(c)))
-            left.setdefault(c.target, []).append(maps.permute(0, 2, 3, 1).flatten(2))
+            left.setdefault(c.target, []).append(acting[c].permute(0, 2, 3, 1).flatten(2))
             rows = self._size_in(c) * c.objects
             right.setdefault(c.target, []).append(mixed.reshape(-1, rows, self._count_out(c)))
         for target in left:
-            found[target] = torch.bmm(cat(left[target], 2), cat(right[target], 1))
+            sums[target] = torch.baddbmm(sums[target], cat(left[target], 2), cat(right[target], 1))
 
     def _add_weighted_last(
         self,
         objects: Sequence[Tensor],
         acting: dict[Contraction, Tensor],
-        found: dict[int, Tensor],
+        sums: dict[int, Tensor],
     ) -> None:
         """Σ_nj P[c,n,j] (X_n v_j): the action first, weights on what comes of it."""
         acted: dict[int, list[Tensor]] = {target: [] for target in self.targets}
@@ -254,29 +258,22 @@ class BiLinear(ExactConstants, EquivariantModule):
             on_it = [c for c in self.last if c.source == source and c in acting]
             if not on_it:
                 continue
-            maps = [
-                acting[c].unflatten(-1, (self._size_out(c), self._size_in(c))).transpose(1, 2)
-                for c in on_it
-            ]
-            products = _batched_product(cat([m.flatten(1, 2) for m in maps], 1), objects[source])
+            maps = [acting[c].transpose(1, 2).flatten(1, 2) for c in on_it]
+            products = torch.bmm(cat(maps, 1), objects[source])
             rows = products.split([self._size_out(c) * c.objects for c in on_it], 1)
             for c, product in zip(on_it, rows, strict=True):
-                acted[c.target].append(product.reshape(product.shape[0], self._size_out(c), -1))
+                acted[c.target].append(
+                    product.reshape(
+                        product.shape[0], self._size_out(c), c.objects * self._count_in(c)
+                    )
+                )
         for k, (target, weight) in enumerate(zip(self.targets, self.mixing_last, strict=True)):
             if not acted[target]:
                 continue
             z, scale = cat(acted[target], 2), self.scales_last[k]
             y = z @ (scale * weight)
             self._note(f"mixing_last.{k}", z, y, transposed=True, scale=scale)
-            found[target] = found[target] + y if target in found else y
-
-
-def _batched_product(a: Tensor, b: Tensor) -> Tensor:
-    """As ``torch.bmm``, whose own loops, for under 400 multiplications on a CPU, are slow."""
-    rows, inner, columns = *a.shape[1:], b.shape[2]
-    if a.device.type == "cpu" and rows * inner * columns < 400 and columns >= 16:
-        return (a.unsqueeze(-1) * b.unsqueeze(1)).sum(2)
-    return torch.bmm(a, b)
+            sums[target] = sums[target] + y
 
 
 def _read_as_map(v: Tensor, c: Contraction) -> Tensor:

@@ -9,19 +9,20 @@ from torch import Tensor, nn
 
 
 class ExactConstants(nn.Module):
-    """A module whose constants are kept in float64 and cast anew at every move.
+    """A module whose constants are kept as they were made, and cast anew at every move.
 
     A network that is made in float32 and later turned to float64 must not keep constants that
-    were rounded on the way.
+    were rounded on the way; one that is made without memory gets them with it.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._exact: dict[str, Tensor] = {}
 
-    def _keep(self, name: str, exact: Tensor) -> None:
+    def _keep(self, name: str, exact: Tensor | None) -> None:
         """Register a constant; it is no part of the state, which has parameters alone."""
-        self._exact[name] = exact
+        if exact is not None:
+            self._exact[name] = exact
         self.register_buffer(name, exact, persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -29,5 +30,6 @@ class ExactConstants(nn.Module):
         for name, exact in self._exact.items():
             moved = getattr(self, name)
             if not moved.is_meta:
-                setattr(self, name, exact.to(moved.device, moved.dtype))
+                dtype = moved.dtype if exact.is_floating_point() or exact.is_complex() else None
+                setattr(self, name, exact.to(moved.device, dtype))
         return self

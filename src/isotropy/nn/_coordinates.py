@@ -6,6 +6,7 @@ For every kind of dimension d with n copies in a space, the features are one par
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -17,17 +18,25 @@ from isotropy.nn._frames import Frame
 from isotropy.reps import Rep, Scalar, Term, layout_of, without_duals
 
 Parts: TypeAlias = dict[int, Tensor]
-Pieces: TypeAlias = dict[tuple[int, int], Tensor]  # by kind and first column
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Where a piece of all copies of a term is: among the columns of its kind's part."""
+    """The columns in its kind's part of a term's pieces of that kind: piece by piece, by copy.
+
+    Args:
+        term: The place of the term.
+        kind: The kind.
+        start: The first column.
+        count: The number of columns.
+        rows: How many of the term's dimensions they make up.
+    """
 
     term: int
     kind: int
     start: int
     count: int
+    rows: int
 
 
 class Coordinates(ExactConstants):
@@ -46,19 +55,19 @@ class Coordinates(ExactConstants):
         self.terms: tuple[Term, ...] = layout.terms
         self.size = layout.size
         self.kind_sizes = [kind.size for kind in frame.kinds]
-        self.register_buffer("order", layout.order, persistent=False)
-        back = None if layout.order is None else layout.order.argsort()
-        self.register_buffer("back", back, persistent=False)
+        self._keep("order", layout.order)
+        self._keep("back", None if layout.order is None else layout.order.argsort())
         places = range(len(layout.terms))
         self.counts: dict[int, int] = {}
         self.segments: dict[int, list[Segment]] = {t: [] for t in places}
         self.plain: list[bool] = []
         for t in sorted(places, key=lambda t: layout.terms[t].rep != Scalar):
             term = layout.terms[t]
-            for kind in frame.pieces[term.rep]:
-                start = self.counts.get(kind, 0)
-                self.segments[t].append(Segment(t, kind, start, term.count))
-                self.counts[kind] = start + term.count
+            for kind, pieces in frame.pieces[term.rep].items():
+                start, count = self.counts.get(kind, 0), pieces * term.count
+                rows = pieces * frame.kinds[kind].size
+                self.segments[t].append(Segment(t, kind, start, count, rows))
+                self.counts[kind] = start + count
         for t, term in enumerate(layout.terms):
             basis = frame.bases[term.rep]
             eye = torch.eye(len(basis), dtype=basis.dtype)
@@ -75,54 +84,49 @@ class Coordinates(ExactConstants):
         """The parts of rows x, shape (rows, size)."""
         if self.order is not None:
             x = x.index_select(-1, self.order)
-        pieces: Pieces = {}
+        objects = {}
         columns = x.split([term.width for term in self.terms], -1)
         for t, (v, term) in enumerate(zip(columns, self.terms, strict=True)):
             v = v.unflatten(-1, (term.count, term.size))
             if not self.plain[t]:
                 v = v @ getattr(self, f"basis_{t}")
-            split = v.split([self.kind_sizes[s.kind] for s in self.segments[t]], -1)
-            for segment, piece in zip(self.segments[t], split, strict=True):
-                pieces[segment.kind, segment.start] = piece.mT
-        return {k: cat([pieces[k, s.start] for s in self.by_kind[k]], -1) for k in self.kinds}
+            objects[t] = v.mT
+        return self.gathered(objects, self.kinds)
 
     def rows(self, parts: Parts) -> Tensor:
         """The inverse of ``parts``."""
-        pieces = self.pieces(parts)
         columns = []
-        for t, _ in enumerate(self.terms):
-            v = cat([pieces[s.kind, s.start].mT for s in self.segments[t]], -1)
+        for t, v in enumerate(self.objects(parts)):
+            v = v.mT
             if not self.plain[t]:
                 v = v @ getattr(self, f"basis_{t}").mT
             columns.append(v.flatten(1))
         x = cat(columns, -1)
         return x if self.back is None else x.index_select(-1, self.back)
 
-    def pieces(self, parts: Parts) -> Pieces:
-        """The parts, cut into the pieces of terms: one split each, one concatenation back."""
-        found = {}
+    def objects(self, parts: Parts) -> list[Tensor]:
+        """All copies of each term in the coordinates of the frame, shape (rows, size, copies)."""
+        pieces = {}
         for k in self.kinds:
+            # one split, whose gradient is one concatenation
             split = parts[k].split([s.count for s in self.by_kind[k]], -1)
             for segment, piece in zip(self.by_kind[k], split, strict=True):
-                found[k, segment.start] = piece
-        return found
-
-    def objects(self, pieces: Pieces) -> list[Tensor]:
-        """All copies of each term in the coordinates of the frame, shape (rows, size, copies)."""
+                shape = (piece.shape[0], segment.rows, self.terms[segment.term].count)
+                pieces[k, segment.start] = piece.reshape(shape)
         return [
             cat([pieces[s.kind, s.start] for s in self.segments[t]], 1)
             for t in range(len(self.terms))
         ]
 
-    def added(self, pieces: Pieces, objects: dict[int, Tensor]) -> Pieces:
-        """The pieces, with copies of terms (rows, size, copies) added to theirs."""
-        sums = dict(pieces)
+    def gathered(self, objects: Mapping[int, Tensor], kinds: Sequence[int]) -> Parts:
+        """The parts of some kinds, from all copies of the terms that have them."""
+        pieces = {}
         for t, v in objects.items():
-            split = v.split([self.kind_sizes[s.kind] for s in self.segments[t]], 1)
+            split = v.split([s.rows for s in self.segments[t]], 1)
             for segment, piece in zip(self.segments[t], split, strict=True):
-                place = (segment.kind, segment.start)
-                sums[place] = sums[place] + piece
-        return sums
+                shape = (piece.shape[0], self.kind_sizes[segment.kind], segment.count)
+                pieces[segment.kind, segment.start] = piece.reshape(shape)
+        return {k: cat([pieces[k, s.start] for s in self.by_kind[k]], -1) for k in kinds}
 
 
 def cat(tensors: list[Tensor], dim: int) -> Tensor:

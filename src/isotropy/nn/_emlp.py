@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from isotropy.groups import Group
 from isotropy.nn._bilinear import BiLinear, contractions
-from isotropy.nn._coordinates import Coordinates, Parts, cat
+from isotropy.nn._coordinates import Coordinates, Parts
 from isotropy.nn._frames import Frame, frame_of
 from isotropy.nn._linear import Linear
 from isotropy.nn._module import EquivariantModule, bound
@@ -73,7 +73,7 @@ class EMLPBlock(EquivariantModule):
         self.gates = before.size() - rep_out.size()
         if _frame is not None:
             self._set_frame(_frame)
-            self.to(device)
+        self.to(device)
 
     def _set_frame(self, frame: Frame) -> None:
         """Prepare for features by kind of piece; gates are the first columns of the trivial."""
@@ -103,24 +103,18 @@ class EMLPBlock(EquivariantModule):
         *gates, trivial = y[0].split([*self.gate_counts, own], -1)
         space = self.coordinates
         wanted = space.kinds if kinds is None else [k for k in space.kinds if k in kinds]
-        pieces = space.pieces({k: trivial if k == 0 else y[k] for k in space.kinds})
+        objects = space.objects({k: trivial if k == 0 else y[k] for k in space.kinds})
+        terms = sorted({s.term for k in wanted for s in space.by_kind[k]})
+        sums = {t: objects[t] for t in terms}
         if self.bilinear is not None:
-            targets = {s.term for k in wanted for s in space.by_kind[k]}
-            more = self.bilinear.on_objects(space.objects(pieces), in_frame=True, targets=targets)
-            pieces = space.added(pieces, more)
-        opened = {t: gate.sigmoid() for t, gate in zip(self.gated_terms, gates, strict=True)}
-        return {
-            k: cat(
-                [
-                    pieces[k, s.start] * opened[s.term]
-                    if s.term in opened
-                    else functional.silu(pieces[k, s.start])
-                    for s in space.by_kind[k]
-                ],
-                -1,
-            )
-            for k in wanted
-        }
+            self.bilinear.add(objects, sums, in_frame=True)
+        gate_of = dict(zip(self.gated_terms, gates, strict=True))
+        for t in terms:
+            if t in gate_of:
+                sums[t] = sums[t] * gate_of[t].sigmoid()
+            else:
+                sums[t] = functional.silu(sums[t])
+        return space.gathered(sums, wanted)
 
 
 class EMLP(EquivariantModule):

@@ -42,13 +42,14 @@ class Frame:
 
     Args:
         kinds: The kinds of pieces; the first is the trivial one.
-        bases: For each representation a matrix whose columns run through its pieces.
-        pieces: For each representation the kind of each piece, in order.
+        bases: For each representation a matrix whose columns run through its pieces: kind by
+            kind, dimension by dimension, piece by piece.
+        pieces: For each representation how many pieces it has of each kind, in that order.
     """
 
     kinds: tuple[Kind, ...]
     bases: dict[Rep, Tensor]
-    pieces: dict[Rep, tuple[int, ...]]
+    pieces: dict[Rep, dict[int, int]]
 
 
 def frame_of(reps: Iterable[Rep]) -> Frame | None:
@@ -96,7 +97,7 @@ class _Builder:
         self.kinds: list[Kind] = []
         self.first: list[tuple[Rep, Tensor]] = []  # where each kind was met, and its basis there
         self.bases: dict[Rep, Tensor] = {}
-        self.pieces: dict[Rep, tuple[int, ...]] = {}
+        self.pieces: dict[Rep, dict[int, int]] = {}
 
     def frame(self) -> Frame:
         return Frame(tuple(self.kinds), self.bases, self.pieces)
@@ -105,13 +106,13 @@ class _Builder:
         """Split a representation; False where the pieces do not account for all its maps."""
         commutant = self._maps(rep, rep)
         spaces = _eigenspaces(_mixed(commutant, self.rng))
-        found: list[tuple[int, Tensor]] = []
+        found: dict[int, list[Tensor]] = {}
         for space in spaces:
             kind, basis = self._kind(rep, space, commutant)
-            found.append((kind, basis))
-        found.sort(key=lambda piece: piece[0])
-        self.bases[rep] = torch.cat([basis for _, basis in found], 1)
-        self.pieces[rep] = tuple(kind for kind, _ in found)
+            found.setdefault(kind, []).append(basis)
+        kinds = sorted(found)
+        self.bases[rep] = torch.cat([torch.stack(found[k], 2).flatten(1) for k in kinds], 1)
+        self.pieces[rep] = {kind: len(found[kind]) for kind in kinds}
         return all(self._accounts_for(rep, other) for other in self.pieces)
 
     def _maps(self, source: Rep, target: Rep) -> Tensor:
@@ -136,8 +137,8 @@ class _Builder:
 
     def _accounts_for(self, rep: Rep, other: Rep) -> bool:
         counted = sum(
-            len(self.kinds[kind].units) * self.pieces[other].count(kind)
-            for kind in self.pieces[rep]
+            len(self.kinds[kind].units) * count * self.pieces[other].get(kind, 0)
+            for kind, count in self.pieces[rep].items()
         )
         basis = self.bases[rep]
         eye = torch.eye(len(basis), dtype=basis.dtype)

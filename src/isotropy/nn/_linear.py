@@ -125,7 +125,7 @@ class StructuredLinear(RecordedModule):
         return f"{type(self).__name__}({self.extra_repr()})"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None, "_record": None, "_prefix": ""}
+        return {**super().__getstate__(), "_kept": None}
 
 
 class SharedLinear(StructuredLinear):

@@ -156,12 +156,12 @@ class NormNonlinearity(EquivariantModule):
         return _joined(self, parts)
 
 
-def _set_layout(module: EquivariantModule, rep: Rep) -> Layout:
+def _set_layout(module: GatedNonlinearity | NormNonlinearity, rep: Rep) -> Layout:
     layout = layout_of(without_duals(rep))
-    module.terms = layout.terms  # type: ignore[assignment]
+    module.terms = layout.terms
     order = layout.order
-    module.register_buffer("order", order, persistent=False)
-    module.register_buffer("back", None if order is None else order.argsort(), persistent=False)
+    module._keep("order", order)
+    module._keep("back", None if order is None else order.argsort())
     return layout
 
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor, nn
 
+from isotropy.nn._constants import ExactConstants
 from isotropy.nn._weight_spaces import WeightSpace
 
 
@@ -40,7 +42,7 @@ class LinearOperation:
     scale: float = 1.0
 
 
-class RecordedModule(nn.Module):
+class RecordedModule(ExactConstants):
     """A layer that can tell of its linear operations.
 
     While a recording is on, ``_note`` keeps what it is told; otherwise it does nothing.
@@ -50,6 +52,9 @@ class RecordedModule(nn.Module):
         super().__init__()
         self._record: list[LinearOperation] | None = None
         self._prefix = ""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_record": None, "_prefix": ""}  # a copy records nothing
 
     def _note(
         self,

@@ -104,10 +104,10 @@ class SchurWeights(WeightSpace):
         fan_in = dict(zip(self.kinds, self.widths, strict=True))
         counts = torch.zeros(self.shape[0])
         for t, term in enumerate(self.out.terms):
-            sizes = [(self.out.kind_sizes[s.kind], s.kind) for s in self.out.segments[t]]
+            sizes = [(s.rows, s.kind) for s in self.out.segments[t]]
             mean = sum(d * fan_in.get(k, 0) for d, k in sizes) / term.size
             counts[term.columns] = mean
-        return counts if self.out.back is None else counts[self.out.back.cpu()]
+        return counts if self.out.back is None else counts[self.out._exact["back"]]
 
 
 class SchurBias(WeightSpace):

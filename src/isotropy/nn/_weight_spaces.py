@@ -99,8 +99,8 @@ class SharedWeights(WeightSpace):
             )
         self.shape = tuple(labels.shape)
         self.has_zeros = bool((labels < 0).any())
-        self.register_buffer("labels", labels, persistent=False)
-        self.register_buffer("counts", counts, persistent=False)
+        self._keep("labels", labels)
+        self._keep("counts", counts)
         if signs is None:
             self.signs = None
         else:
@@ -110,7 +110,7 @@ class SharedWeights(WeightSpace):
                     f"expected signs ±1 of shape {tuple(labels.shape)}, "
                     f"got shape {tuple(signs.shape)}"
                 )
-            self.register_buffer("signs", signs.to(torch.int8), persistent=False)
+            self._keep("signs", signs.to(torch.int8))
 
     def _slots(self) -> Tensor:
         """Labels with the vanishing weights sent to one slot beyond the last."""
@@ -128,15 +128,15 @@ class SharedWeights(WeightSpace):
         return sums[: self.rank] / self.counts
 
     def row_counts(self) -> Tensor:
-        return (self.labels >= 0).reshape(self.shape[0], -1).sum(-1)
+        return (self._exact["labels"] >= 0).reshape(self.shape[0], -1).sum(-1)
 
     def initial(
         self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Tensor:
-        labels = self.labels.flatten().cpu()
+        labels = self._exact["labels"].flatten()
         rows = torch.arange(len(labels)) // max(1, prod(self.shape[1:]))
         fan_in = torch.zeros(self.rank)
-        fan_in[labels[labels >= 0]] = self.row_counts().cpu()[rows[labels >= 0]].float()
+        fan_in[labels[labels >= 0]] = self.row_counts()[rows[labels >= 0]].float()
         return drawn_by_fan_in(fan_in, dtype, device)
 
 
@@ -218,8 +218,8 @@ class BlockWeights(WeightSpace):
         self.rank = sum(self.ranks)
         for side, layout in (("rows", layout_out), ("columns", layout_in)):
             order = layout.order
-            self.register_buffer(side, None if order is None else order.argsort(), persistent=False)
-            self.register_buffer(f"{side}_back", order, persistent=False)
+            self._keep(side, None if order is None else order.argsort())
+            self._keep(f"{side}_back", order)
 
     def _pairs(self) -> list[tuple[tuple[int, int], _Block, Tensor]]:
         return [
