@@ -16,7 +16,7 @@ from isotropy.nn._frames import Frame
 from isotropy.nn._module import EquivariantModule, bound, cast
 from isotropy.reps import Layout, Product, Rep, Scalar, Term, layout_of, without_duals
 
-SCALE = 0.1
+SCALE = 0.3
 
 
 @dataclass(frozen=True)

@@ -198,7 +198,7 @@ class Training:
         )
         for weight, slope in zip(self._weights, slopes, strict=True):
             # one batch that leaves the range of floats must not end the training of its copy
-            weight.grad = slope.nan_to_num(0.0, 0.0, 0.0)
+            weight.grad = slope.nan_to_num(0.0, 0.0, 0.0).contiguous()
         self._optimiser.step()
 
     @torch.no_grad()
