@@ -13,7 +13,9 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from isotropy.bases import Basis, equivariant_basis
+    from isotropy.equivariance import assert_equivariant, equivariance_error
     from isotropy.groups import Group, identify, parse_group
+    from isotropy.nn import EMLP
     from isotropy.reps import (
         CustomRep,
         Pseudoscalar,
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
 
 _ROOMS = {
     "bases": ["Basis", "equivariant_basis"],
+    "equivariance": ["assert_equivariant", "equivariance_error"],
     "groups": ["Group", "identify", "parse_group"],
+    "nn": ["EMLP"],
     "reps": [
         "CustomRep",
         "Pseudoscalar",
@@ -44,6 +48,7 @@ _ROOMS = {
 _ROOM_OF = {name: room for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
+    "EMLP",
     "Basis",
     "CustomRep",
     "Group",
@@ -55,6 +60,8 @@ __all__ = [
     "T",
     "V",
     "__version__",
+    "assert_equivariant",
+    "equivariance_error",
     "equivariant_basis",
     "identify",
     "parse_group",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -72,6 +72,9 @@ class BiLinear(EquivariantModule):
         torch.Size([7, 1])
     """
 
+    order: Tensor | None
+    back: Tensor | None
+
     def __init__(
         self,
         rep_in: Rep,
@@ -81,6 +84,7 @@ class BiLinear(EquivariantModule):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         _frame: Frame | None = None,
+        _targets: Collection[Rep] | None = None,
     ) -> None:
         rep_in, rep_out = bound(rep_in, rep_out, group)
         super().__init__(rep_in, rep_out)
@@ -89,7 +93,7 @@ class BiLinear(EquivariantModule):
                 f"expected real representations for a bilinear layer, got {rep_in} and {rep_out}"
             )
         into, out = layout_of(without_duals(rep_in)), layout_of(without_duals(rep_out))
-        self.contractions = contractions(into, out)
+        self.contractions = contractions(into, out, _targets)
         if not self.contractions:
             raise ValueError(
                 f"expected objects in {rep_in} that map others of it to {rep_out}, got none"
@@ -282,15 +286,24 @@ def _read_as_map(v: Tensor, c: Contraction) -> Tensor:
         return v
     lead = v.ndim - 1
     spread = v.unflatten(-1, c.shape)
-    return spread.permute(*range(lead), *(lead + i for i in c.order)).flatten(lead)
+    read: Tensor = spread.permute(*range(lead), *(lead + i for i in c.order)).flatten(lead)
+    return read
 
 
-def contractions(into: Layout, out: Layout) -> list[Contraction]:
-    """All ways in which an input object, read as a map, takes an input object to an output."""
+def contractions(
+    into: Layout, out: Layout, targets: Collection[Rep] | None = None
+) -> list[Contraction]:
+    """All ways in which an input object, read as a map, takes an input object to an output.
+
+    Args:
+        into: The terms of the inputs.
+        out: The terms of the outputs.
+        targets: The output terms that are wanted; all where None.
+    """
     found = []
     for i, target in enumerate(out.terms):
         for j, source in enumerate(into.terms):
-            if source.rep == Scalar:
+            if source.rep == Scalar or (targets is not None and target.rep not in targets):
                 continue
             wanted = without_duals(Product.of([target.rep, source.rep.T]))
             for k, term in enumerate(into.terms):

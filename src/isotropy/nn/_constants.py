@@ -26,7 +26,7 @@ class ExactConstants(nn.Module):
         self.register_buffer(name, exact, persistent=False)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for name, exact in self._exact.items():
             moved = getattr(self, name)
             if not moved.is_meta:

@@ -49,6 +49,9 @@ class Coordinates(ExactConstants):
         frame: The frame, which has all of its terms.
     """
 
+    order: Tensor | None
+    back: Tensor | None
+
     def __init__(self, rep: Rep, frame: Frame) -> None:
         super().__init__()
         layout = layout_of(without_duals(rep))

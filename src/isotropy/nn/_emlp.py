@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from isotropy.bases import equivariant_basis
 from isotropy.groups import Group
 from isotropy.nn._bilinear import BiLinear, contractions
 from isotropy.nn._coordinates import Coordinates, Parts
@@ -16,6 +17,7 @@ from isotropy.nn._frames import Frame, frame_of
 from isotropy.nn._linear import Linear
 from isotropy.nn._module import EquivariantModule, bound
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated
+from isotropy.nn._schur_weights import SchurWeights
 from isotropy.nn._uniform_rep import uniform_rep
 from isotropy.reps import Rep, Scalar, layout_of, without_duals
 
@@ -54,6 +56,7 @@ class EMLPBlock(EquivariantModule):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         _frame: Frame | None = None,
+        _targets: Collection[Rep] | None = None,
     ) -> None:
         rep_in, rep_out = bound(rep_in, rep_out, group)
         super().__init__(rep_in, rep_out)
@@ -68,8 +71,9 @@ class EMLPBlock(EquivariantModule):
         kind: dict[str, Any] = {"device": device, "dtype": dtype, "_frame": _frame}
         self.linear = Linear(rep_in, before, **kind)
         layout = layout_of(without_duals(rep_out))
-        acts = bilinear and bool(contractions(layout, layout))
-        self.bilinear = BiLinear(rep_out, rep_out, **kind) if acts else None
+        self.bilinear: BiLinear | None = None
+        if bilinear and contractions(layout, layout, _targets):
+            self.bilinear = BiLinear(rep_out, rep_out, _targets=_targets, **kind)
         self.gates = before.size() - rep_out.size()
         if _frame is not None:
             self._set_frame(_frame)
@@ -169,11 +173,14 @@ class EMLP(EquivariantModule):
         spaces = [rep_in, *hidden]
         frame = frame_of([*spaces, rep_out]) if nonlinearity == "gated" else None
         kind: dict[str, Any] = {"device": device, "dtype": dtype, "_frame": frame}
+        kind.update(bilinear=bilinear, nonlinearity=nonlinearity)
+        # no weights in the last block whose products would go nowhere
+        targets = [None] * (len(hidden) - 1) + [_leading_to(rep_out, hidden[-1])]
         self.blocks = nn.ModuleList(
-            EMLPBlock(before, after, bilinear=bilinear, nonlinearity=nonlinearity, **kind)
-            for before, after in zip(spaces, hidden, strict=False)
+            EMLPBlock(before, after, _targets=wanted, **kind)
+            for before, after, wanted in zip(spaces, hidden, targets, strict=False)
         )
-        self.head = Linear(spaces[-1], rep_out, **kind)
+        self.head = Linear(spaces[-1], rep_out, device=device, dtype=dtype, _frame=frame)
         self.has_frame = frame is not None
         self._require_reach()
 
@@ -194,13 +201,25 @@ class EMLP(EquivariantModule):
                 x = block(x)
             return self.head(x)  # type: ignore[no-any-return]
         self._require_width(x)
-        first = self.blocks[0].linear.weight_space.into
-        parts = first.parts(x.reshape(-1, self.in_features))
-        for block in self.blocks[:-1]:
+        blocks: list[Any] = list(self.blocks)
+        into, out = blocks[0].linear.weight_space.into, self.head.weight_space
+        assert isinstance(out, SchurWeights)
+        parts = into.parts(x.reshape(-1, self.in_features))
+        for block in blocks[:-1]:
             parts = block.on_parts(parts)
-        parts = self.blocks[-1].on_parts(parts, self.head.weight_space.kinds)
-        y = self.head.weight_space.out.rows(self.head.on_parts(parts))
+        parts = blocks[-1].on_parts(parts, out.kinds)  # the rest would go nowhere
+        y = out.out.rows(self.head.on_parts(parts))
         return y.reshape(*x.shape[:-1], self.out_features)
+
+
+def _leading_to(rep_out: Rep, hidden: Rep) -> set[Rep]:
+    """The terms of a hidden space that have equivariant maps to the output."""
+    outputs = [term.rep for term in layout_of(without_duals(rep_out)).terms]
+    return {
+        term.rep
+        for term in layout_of(without_duals(hidden)).terms
+        if any(equivariant_basis(term.rep >> output).rank for output in outputs)
+    }
 
 
 def _hidden(channels: int | Rep | Sequence[int | Rep], layers: int, group: Group) -> list[Rep]:

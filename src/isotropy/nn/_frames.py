@@ -170,4 +170,5 @@ def _units(maps: Tensor) -> Tensor:
             rest = rest - (rest @ unit) * unit
         if rest.norm() > _ROUNDING:
             units.append(rest / rest.norm())
-    return torch.stack(units).reshape(-1, d, d) * d**0.5
+    scaled: Tensor = torch.stack(units).reshape(-1, d, d) * d**0.5
+    return scaled

@@ -191,7 +191,7 @@ class SharedLinear(StructuredLinear):
         )
 
 
-class Linear(StructuredLinear, EquivariantModule):
+class Linear(StructuredLinear, EquivariantModule):  # type: ignore[misc] # export is a layer
     """The general equivariant linear layer: all W with ρ_out(g) W = W ρ_in(g), all b = ρ_out(g) b.
 
     Three forms, chosen by the representations. Permutations share weights by orbit: a gather and

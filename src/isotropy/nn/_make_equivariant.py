@@ -66,7 +66,7 @@ def make_equivariant(
     parametrize.register_parametrization(linear, "weight", weights)
     if linear.bias is not None:
         if biases is None:
-            linear.bias = None  # zero is the only invariant vector
+            linear.register_parameter("bias", None)  # zero is the only invariant vector
         else:
             parametrize.register_parametrization(linear, "bias", biases)
     linear.rep_in, linear.rep_out = rep_in, rep_out  # type: ignore[assignment]

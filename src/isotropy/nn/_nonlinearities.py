@@ -66,6 +66,8 @@ class GatedNonlinearity(EquivariantModule):
     """
 
     terms: tuple[Term, ...]
+    order: Tensor | None
+    back: Tensor | None
 
     def __init__(self, rep: Rep, group: Group | None = None) -> None:
         rep = rep if group is None else rep(group)
@@ -115,6 +117,8 @@ class NormNonlinearity(EquivariantModule):
     """
 
     terms: tuple[Term, ...]
+    order: Tensor | None
+    back: Tensor | None
 
     def __init__(
         self,
@@ -133,20 +137,22 @@ class NormNonlinearity(EquivariantModule):
                 f"got {rep}"
             )
         self.offset_counts = _gate_counts(_set_layout(self, rep))
+        self._learned = [count for count in self.offset_counts if count]
         kind = floating_dtype(rep, dtype).to_real()
         offsets = torch.zeros(sum(self.offset_counts), device=device, dtype=kind)
-        self.offsets = nn.Parameter(offsets)
+        self.offsets = nn.Parameter(offsets) if len(offsets) else None  # none to learn
         self.to(device)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply it along the last axis, shape (*, in_features) to the same."""
         self._require_width(x)
-        offsets = self.offsets.split(self.offset_counts)
+        own = iter(() if self.offsets is None else self.offsets.split(self._learned))
         parts = []
-        for v, offset, term in zip(_split(self, x), offsets, self.terms, strict=True):
-            if offset.shape[-1] == 0:
+        for v, count, term in zip(_split(self, x), self.offset_counts, self.terms, strict=True):
+            if count == 0:
                 parts.append(functional.silu(v))
                 continue
+            offset = next(own)
             objects = v.unflatten(-1, (term.count, term.size))
             # the smallest normal number keeps the gradient at zero finite
             tiny = torch.finfo(objects.dtype).tiny
@@ -169,7 +175,8 @@ def _split(module: GatedNonlinearity | NormNonlinearity, x: Tensor) -> tuple[Ten
     """The columns of each term; one split, whose gradient is one concatenation."""
     if module.order is not None:
         x = x.index_select(-1, module.order)
-    return x.split([term.width for term in module.terms], -1)
+    columns: tuple[Tensor, ...] = x.split([term.width for term in module.terms], -1)
+    return columns
 
 
 def _joined(module: GatedNonlinearity | NormNonlinearity, parts: list[Tensor]) -> Tensor:

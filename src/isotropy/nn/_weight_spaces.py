@@ -77,6 +77,7 @@ class SharedWeights(WeightSpace):
     """
 
     labels: Tensor
+    counts: Tensor
     signs: Tensor | None
 
     def __init__(self, labels: Tensor, signs: Tensor | None = None) -> None:
@@ -119,7 +120,7 @@ class SharedWeights(WeightSpace):
 
     def forward(self, coefficients: Tensor) -> Tensor:
         beta = torch.nn.functional.pad(coefficients, (0, 1)) if self.has_zeros else coefficients
-        weight = beta.index_select(-1, self._slots()).unflatten(-1, self.shape)
+        weight: Tensor = beta.index_select(-1, self._slots()).reshape(self.shape)
         return weight if self.signs is None else weight * self.signs
 
     def coordinates(self, weight: Tensor) -> Tensor:
@@ -178,7 +179,8 @@ class _Block:
         else:
             spread = self.basis.combine(copies.mT).mT * self.scale
         spread = spread.reshape(s_out, s_in, m_out, m_in).permute(2, 0, 3, 1)
-        return spread.reshape(m_out * s_out, m_in * s_in)
+        weight: Tensor = spread.reshape(m_out * s_out, m_in * s_in)
+        return weight
 
     def coordinates(self, weight: Tensor, matrix: Tensor) -> Tensor:
         (m_out, m_in), (s_out, s_in) = self.counts, self.sizes
@@ -188,7 +190,8 @@ class _Block:
             found = copies @ matrix.mH / self.scale**2
         else:
             found = self.basis.coordinates(copies) / self.scale
-        return found.mT.flatten()
+        coefficients: Tensor = found.mT.flatten()
+        return coefficients
 
 
 class BlockWeights(WeightSpace):
@@ -200,6 +203,11 @@ class BlockWeights(WeightSpace):
         bases: The equivariant maps between the terms of each pair, by their places; pairs
             with none are left out.
     """
+
+    rows: Tensor | None
+    rows_back: Tensor | None
+    columns: Tensor | None
+    columns_back: Tensor | None
 
     def __init__(
         self, layout_in: Layout, layout_out: Layout, bases: dict[tuple[int, int], Basis]
