@@ -45,8 +45,9 @@ class BiLinear(EquivariantModule):
 
     An object of T_a acts on one of T_b to give one of T_c where T_a = T_c ⊗ T_b* up to the order
     of its factors. Of each T_a the first d copies act, d being the dimension of the group's own
-    space: the linear layer before can put anything into them. Scalars neither act nor are acted
-    on: what scalars do to other objects is left to the gates. The weights P are learned, one for
+    space: the linear layer before can put anything into them. Scalars do not act, and under
+    groups that preserve lengths they are not acted on either: what they do to other objects is
+    left to the gates, which costs less and was as accurate. The weights P are learned, one for
     each pair of objects and output; they are standard normal at the start and scaled down, so
     that products begin as a small correction and grow slowly. Contractions and weights go
     through a few matrix products; no matrix is built for each sample.
@@ -301,9 +302,13 @@ def contractions(
         targets: The output terms that are wanted; all where None.
     """
     found = []
+    groups = {group for term in into.terms for group in term.rep.groups}
+    preserve_lengths = all(group.is_orthogonal for group in groups)
     for i, target in enumerate(out.terms):
         for j, source in enumerate(into.terms):
-            if source.rep == Scalar or (targets is not None and target.rep not in targets):
+            if targets is not None and target.rep not in targets:
+                continue
+            if source.rep == Scalar and preserve_lengths:
                 continue
             wanted = without_duals(Product.of([target.rep, source.rep.T]))
             for k, term in enumerate(into.terms):
