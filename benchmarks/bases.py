@@ -113,7 +113,7 @@ Versions = dict[str, dict[str, str]]
 
 def main() -> int:
     args = _arguments()
-    peer = any(row.peer for row in args.rows) and _make_peer()
+    peer = any(row.peer for row in args.rows) and make_peer()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: args.threads])  # children inherit
     versions = _versions(peer)
     _print_header(args, versions)
@@ -153,7 +153,7 @@ def _arguments() -> argparse.Namespace:
     return args
 
 
-def _make_peer() -> bool:
+def make_peer() -> bool:
     """Make emlp's environment unless it is there; whether there is one."""
     stamp = PEER_VENV / ".installed"  # written last, so an interrupted install starts again
     pins = "\n".join(PEER_PINS)
@@ -198,7 +198,7 @@ def _solve(row: Row, command: list[str], args: argparse.Namespace) -> Outcome:
     try:
         done = subprocess.run(
             [*command, row.group, row.rep, str(args.limit)],
-            env=_environment(args.threads),
+            env=process_environment(args.threads),
             capture_output=True,
             text=True,
             timeout=patience,
@@ -217,7 +217,7 @@ def _solve(row: Row, command: list[str], args: argparse.Namespace) -> Outcome:
     return outcome
 
 
-def _environment(threads: int) -> dict[str, str]:
+def process_environment(threads: int) -> dict[str, str]:
     """The same number of threads for every library underneath; the CPU for jax."""
     pools = ("OMP", "OPENBLAS", "MKL", "NUMEXPR")
     return {

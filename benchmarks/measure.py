@@ -38,14 +38,14 @@ def solve_twice(
     group, rep, limit = sys.argv[1], sys.argv[2], float(sys.argv[3])
     try:
         problem = build(group, rep)
-        answer, cost = _cost(lambda: solve(problem), limit)
-        _report("cold", cost)
-        _report("answer", describe(problem, answer))
+        answer, cost = cost_of(lambda: solve(problem), limit)
+        report("cold", cost)
+        report("answer", describe(problem, answer))
         again = build(group, rep)
-        _report("warm", _cost(lambda: solve(again), limit)[1])
+        report("warm", cost_of(lambda: solve(again), limit)[1])
     except Exception as error:  # whatever a library raises is this row's result
         sentence = " ".join(str(error).split()) or "no message"
-        _report("error", {"error": f"{type(error).__name__}: {sentence}"})
+        report("error", {"error": f"{type(error).__name__}: {sentence}"})
 
 
 def relative_residual(pairs: Iterator[tuple[float, float]]) -> float:
@@ -57,26 +57,26 @@ def relative_residual(pairs: Iterator[tuple[float, float]]) -> float:
     return max((error / typical for error, typical in pairs if typical > 1e-13), default=0.0)
 
 
-def _report(stage: str, facts: dict[str, Any]) -> None:
+def report(stage: str, facts: dict[str, Any]) -> None:
     print(json.dumps({"stage": stage, **facts}), flush=True)
 
 
-def _cost(call: Callable[[], Any], limit: float) -> tuple[Any, dict[str, float]]:
+def cost_of(call: Callable[[], Any], limit: float) -> tuple[Any, dict[str, float]]:
     """The answer, and what it took.
 
     CPU seconds on all threads, wall seconds, peak memory in MB above the level before, and how
     many modules were imported meanwhile: it should be none, as imports are not to be timed.
     """
-    modules, level = len(sys.modules), _peak_from_now()
+    modules, level = len(sys.modules), peak_from_now()
     with _cpu_limit(limit):
-        wall, cpu = time.perf_counter(), _cpu_seconds()
+        wall, cpu = time.perf_counter(), cpu_seconds()
         answer = call()
-        cpu, wall = _cpu_seconds() - cpu, time.perf_counter() - wall
-    peak_mb, modules = (_peak() - level) / 1e6, len(sys.modules) - modules
+        cpu, wall = cpu_seconds() - cpu, time.perf_counter() - wall
+    peak_mb, modules = (peak_memory() - level) / 1e6, len(sys.modules) - modules
     return answer, {"cpu": cpu, "wall": wall, "peak_mb": peak_mb, "modules": modules}
 
 
-def _cpu_seconds() -> float:
+def cpu_seconds() -> float:
     """CPU seconds of this process, all threads.
 
     Not ``time.process_time``: under a CPU limit Linux advances that clock by whole ticks of 4 ms.
@@ -89,19 +89,19 @@ def _cpu_seconds() -> float:
 def _cpu_limit(seconds: float) -> Iterator[None]:
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(_cpu_seconds() + seconds), most))
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(cpu_seconds() + seconds), most))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_CPU, (most, most))
 
 
-def _peak_from_now() -> int:
+def peak_from_now() -> int:
     """Lower the recorded peak to what is resident now, which imports may have exceeded."""
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    return _peak()
+    return peak_memory()
 
 
-def _peak() -> int:
+def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
