@@ -134,8 +134,9 @@ def _as_real(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 def _as_complex(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """The inverse of ``_as_real``."""
+    # cloned, because the numbers in a mapped file need not lie where complex ones must
     return {
-        name.removeprefix("complex "): torch.view_as_complex(t)
+        name.removeprefix("complex "): torch.view_as_complex(t.clone())
         if name.startswith("complex ")
         else t
         for name, t in tensors.items()

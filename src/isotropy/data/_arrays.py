@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -55,12 +56,16 @@ def load_npz(
         return from_mapping(_Members(archive, path), target, task, groups, split, str(path))
 
 
+# what numpy raises at a file whose bytes are not what its header says
+_DAMAGED = (ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
+
+
 @contextmanager
 def _reading(path: Path) -> Iterator[Any]:
     with path.open("rb") as file:  # numpy leaves a damaged file open
         try:
             content = np.load(file, allow_pickle=False)
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        except _DAMAGED as error:
             raise _unreadable(path, "an array file of numpy", error) from error
         yield content
 
@@ -81,7 +86,7 @@ class _Members(Mapping[str, Any]):
     def __getitem__(self, name: str) -> Any:
         try:
             return self._archive[name]
-        except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        except _DAMAGED as error:
             raise _unreadable(self._path, f"an array {name!r} of numbers", error) from error
 
     def __iter__(self) -> Iterator[str]:

@@ -55,7 +55,8 @@ class Augment:
 
         Args:
             x: Inputs, shape (n, *, d_in); all of a row is moved by one element.
-            y: Outputs, shape (n, *, d_out).
+            y: Outputs, shape (n, *, d_out). Where the group leaves outputs alone, class labels
+                and single numbers of shape (n,) will do too, and come back as they are.
 
         Returns:
             Both, moved, of the same shape, precision and device as given.
@@ -65,11 +66,14 @@ class Augment:
             TypeError: If the numbers are integers, or real where the action is complex.
         """
         self._require_rows(x, self.symmetry.rep_in, "inputs")
-        self._require_rows(y, self.symmetry.rep_out, "outputs")
+        is_label = not self.symmetry.rep_out.groups and isinstance(y, Tensor) and y.ndim == 1
+        if not is_label:
+            self._require_rows(y, self.symmetry.rep_out, "outputs")
         if len(x) != len(y):
             raise ValueError(f"expected as many outputs as inputs, got {len(y)} and {len(x)}")
         g = self._elements(len(x))
-        return self._move(x, g, output=False), self._move(y, g, output=True)
+        moved = self._move(x, g, output=False)
+        return moved, y if is_label else self._move(y, g, output=True)
 
     def inputs(self, x: Tensor) -> Tensor:
         """Move inputs alone, for an invariant target or labels that are kept elsewhere.

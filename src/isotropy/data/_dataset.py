@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
+
+from isotropy._run import generator as make_generator
 
 TaskKind: TypeAlias = Literal["regression", "classification"]
 
@@ -68,6 +70,43 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.x)
+
+    def __getitem__(self, row: int) -> tuple[Tensor, Tensor] | Tensor:
+        """A row (x, y), or x where there are no targets, as PyTorch's loaders ask for it."""
+        return self.x[row] if self.y is None else (self.x[row], self.y[row])
+
+    def split(
+        self, share: float, *, generator: torch.Generator | int | None = None
+    ) -> tuple[Dataset, Dataset]:
+        """Cut the rows at random into two sets, groups kept whole.
+
+        Args:
+            share: The share of the rows (of the groups, where there are some) in the first set.
+            generator: A seed or a generator.
+
+        Raises:
+            ValueError: If one of the two would be empty.
+
+        Example:
+            >>> train, test = Dataset(torch.randn(10, 3), torch.randn(10, 1)).split(0.8)
+            >>> len(train), len(test)
+            (8, 2)
+        """
+        rows = torch.arange(len(self)) if self.groups is None else self.groups
+        names = rows.unique()
+        first = round(share * len(names))
+        if not 0 < first < len(names):
+            raise ValueError(
+                f"expected a share that leaves rows in both sets, got {share} of {len(names)}"
+            )
+        order = torch.randperm(len(names), generator=make_generator(generator))
+        in_first = torch.isin(rows, names[order[:first]])
+        return self._rows(in_first), self._rows(~in_first)
+
+    def _rows(self, chosen: Tensor) -> Dataset:
+        y = None if self.y is None else self.y[chosen]
+        groups = None if self.groups is None else self.groups[chosen]
+        return replace(self, x=self.x[chosen], y=y, groups=groups)
 
     def __repr__(self) -> str:
         parts = [f"x {kind_of(self.x)}"]

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
-_GREY = ("1", "L", "LA", "I;16")
+_DEEP = ("I;16", "I;16B", "I;16L", "I;16N")
+_GREY = ("1", "L", "LA", *_DEEP)
+_UNCLEAR = ("I", "F")  # integers or floats with no scale to bring them to [0, 1]
 
 
 def folders_within(folder: Path) -> list[Path]:
@@ -77,6 +79,11 @@ def _pixels(paths: list[Path], size: tuple[int, int] | None) -> torch.Tensor:
 def _look(path: Path) -> tuple[str, tuple[int, int]]:
     """Read mode and (height, width) without decoding the pixels."""
     with _opened(path) as image:
+        if image.mode in _UNCLEAR:
+            raise ValueError(
+                f"{path}: expected pixels of 8 or 16 bits, got mode {image.mode!r}, whose range "
+                "is not known; save them as an .npz"
+            )
         return image.mode, (image.height, image.width)
 
 
@@ -84,7 +91,7 @@ def _decode(path: Path, grey: bool, size: tuple[int, int]) -> NDArray[Any]:
     from PIL import Image
 
     with _opened(path) as image:
-        deep = image.mode == "I;16"
+        deep = image.mode in _DEEP
         try:
             if deep and grey:
                 image = Image.fromarray(np.asarray(image, np.float32) / 65535)

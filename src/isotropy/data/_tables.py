@@ -104,7 +104,7 @@ def _reading(path: Path) -> Iterator[IO[str]]:
 
 
 def _delimiter(path: Path, header: str) -> str:
-    if ".tsv" in path.suffixes:
+    if path.name.lower().removesuffix(".gz").endswith(".tsv"):
         return "\t"
     return ";" if ";" in header and "," not in header else ","
 

@@ -52,7 +52,9 @@ def _array_kind(array: NDArray[Any]) -> str:
 
 
 def _from_numpy(array: NDArray[Any]) -> Tensor:
-    if array.dtype.kind in "ui" and array.dtype != np.uint8:
+    if array.dtype == np.uint64 and array.size and array.max() > np.iinfo(np.int64).max:
+        array = array.astype(np.float64)
+    elif array.dtype.kind in "ui" and array.dtype != np.uint8:
         array = array.astype(np.int64)  # PyTorch lacks most unsigned kinds
     elif array.dtype.kind == "f" and array.dtype.itemsize > 8:
         array = array.astype(np.float64)

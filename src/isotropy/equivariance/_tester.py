@@ -273,7 +273,7 @@ class _Caller:
         self.dtype = self.input_dtype  # of the output, where that is less precise
 
     def __call__(self, x: Tensor) -> Tensor:
-        y = self.model(x.to(self.device, self.input_dtype))
+        y = self.model(x.to(self.device, self.input_dtype, copy=True))  # it may work in place
         if not isinstance(y, Tensor):
             raise TypeError(f"expected a tensor from the model, got {type(y).__name__}")
         if y.shape != (*x.shape[:-1], self.symmetry.rep_out.size()):

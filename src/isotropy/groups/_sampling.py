@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ROUNDS = 32
 LONGEST_WORD = 10
-_LARGEST_ANGLE = 2.0**20
+_LARGEST_ANGLE = 2.0**10  # more would only lose digits of the phases
 
 
 def haar_orthogonal(n: int, d: int, rng: torch.Generator, *, special: bool) -> Dense:

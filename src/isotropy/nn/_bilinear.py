@@ -16,7 +16,7 @@ from isotropy.nn._frames import Frame
 from isotropy.nn._module import EquivariantModule, bound, cast
 from isotropy.reps import Layout, Product, Rep, Scalar, Term, layout_of, without_duals
 
-SCALE = 0.3
+SCALE = 1.0
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,9 @@ class BiLinear(EquivariantModule):
 
     def __init__(
         self,
-        rep_in: Rep,
-        rep_out: Rep,
-        group: Group | None = None,
+        rep_in: Rep | str,
+        rep_out: Rep | str,
+        group: Group | str | None = None,
         *,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -323,7 +323,7 @@ def contractions(
 
 def _own_dimension(rep: Rep) -> int:
     """The dimension of the space that the group's own matrices act on."""
-    return max(group.d for group in rep.groups)
+    return max((group.d for group in rep.groups), default=rep.size())
 
 
 def _factors(rep: Rep) -> tuple[Rep, ...]:

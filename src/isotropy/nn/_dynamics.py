@@ -14,9 +14,10 @@ from isotropy.reps import Rep
 class HNN(nn.Module):
     """The vector field of a learned Hamiltonian: dz/dt = J∇H(z) with J = [[0, 1], [−1, 0]].
 
-    The state is z = (q, p), positions first. Where H is invariant under a group that acts alike
-    on q and p, or on p by the dual, the field is equivariant, and the momentum that belongs to
-    each of its Lie algebra elements is conserved (Noether).
+    The state is z = (q, p), positions first. Where H is invariant under ρ, the field is
+    equivariant from ρ to Jρ⁻ᵀJ⁻¹, which is ρ itself where the group acts alike and orthogonally
+    on q and p, or on p by the dual; the momentum that belongs to each element of its Lie algebra
+    is then conserved (Noether).
 
     Args:
         hamiltonian: A module from states (*, 2n) to energies (*, 1).
@@ -53,8 +54,17 @@ class HNN(nn.Module):
 
     @property
     def rep_out(self) -> Rep:
-        """How it acts on their velocities."""
-        return self.rep_in
+        """How it acts on their velocities: as on states where it is symplectic."""
+        rep = self.rep_in
+        half = rep.size() // 2
+        eye = torch.eye(half, dtype=torch.float64)
+        zero = torch.zeros_like(eye)
+        turn = torch.cat([torch.cat([zero, eye], 1), torch.cat([-eye, zero], 1)])
+        algebra, discrete = rep.generators()
+        symplectic = all(_preserves(a.dense(), turn, infinitesimal=True) for a in algebra) and all(
+            _preserves(h.dense(), turn, infinitesimal=False) for h in discrete
+        )
+        return rep if symplectic else rep.T.change_basis(turn)
 
     def forward(self, z: Tensor) -> Tensor:
         """The velocity at each state, shape (*, 2n) to the same; differentiable again."""
@@ -69,6 +79,14 @@ class HNN(nn.Module):
             (gradient,) = torch.autograd.grad(energy, z, create_graph=learning)
         dq, dp = gradient.chunk(2, -1)
         return torch.cat([dp, -dq], -1)
+
+
+def _preserves(matrix: Tensor, form: Tensor, *, infinitesimal: bool) -> bool:
+    """Whether a matrix leaves a bilinear form as it is."""
+    form = form.to(matrix.dtype)
+    moved = matrix.mT @ form
+    change = moved + form @ matrix if infinitesimal else moved @ matrix - form
+    return bool(change.abs().max() < 1e-9 * (1 + matrix.abs().max() ** 2))
 
 
 class NeuralODE(nn.Module):
@@ -110,7 +128,9 @@ class NeuralODE(nn.Module):
 
         times = torch.as_tensor(times, device=z0.device, dtype=z0.dtype)
         if times.ndim != 1 or len(times) < 2 or not bool((times.diff() > 0).all()):
-            raise ValueError("expected at least two increasing times to solve for")
+            raise ValueError(
+                f"expected at least two increasing times to solve for, got {times.tolist()!s:.80}"
+            )
         options = {} if self.step is None else {"step_size": self.step}
         velocity: Callable[[Tensor, Tensor], Tensor] = lambda _, z: self.field(z)  # noqa: E731
         with fixed_weights(self.field):

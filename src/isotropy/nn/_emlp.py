@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
@@ -10,18 +11,20 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isotropy.bases import equivariant_basis
-from isotropy.groups import Group
+from isotropy.groups import Group, parse_group
 from isotropy.nn._bilinear import BiLinear, contractions
 from isotropy.nn._coordinates import Coordinates, Parts
 from isotropy.nn._frames import Frame, frame_of
 from isotropy.nn._linear import Linear
 from isotropy.nn._module import EquivariantModule, bound
-from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated
+from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated, is_permutation
 from isotropy.nn._schur_weights import SchurWeights
 from isotropy.nn._uniform_rep import uniform_rep
-from isotropy.reps import Rep, Scalar, layout_of, without_duals
+from isotropy.reps import Rep, Term, layout_of, without_duals
 
 Nonlinearity = Literal["gated", "norm"]
+_NO_CHANGE = 1e-12
+GAIN = 0.5  # linear parts start small beside the products, as in the reference
 
 
 class EMLPBlock(EquivariantModule):
@@ -47,9 +50,9 @@ class EMLPBlock(EquivariantModule):
 
     def __init__(
         self,
-        rep_in: Rep,
-        rep_out: Rep,
-        group: Group | None = None,
+        rep_in: Rep | str,
+        rep_out: Rep | str,
+        group: Group | str | None = None,
         *,
         bilinear: bool = True,
         nonlinearity: Nonlinearity = "gated",
@@ -69,7 +72,7 @@ class EMLPBlock(EquivariantModule):
         else:
             raise ValueError(f"expected a nonlinearity 'gated' or 'norm', got {nonlinearity!r}")
         kind: dict[str, Any] = {"device": device, "dtype": dtype, "_frame": _frame}
-        self.linear = Linear(rep_in, before, **kind)
+        self.linear = Linear(rep_in, before, _gain=GAIN, **kind)
         layout = layout_of(without_duals(rep_out))
         self.bilinear: BiLinear | None = None
         if bilinear and contractions(layout, layout, _targets):
@@ -83,7 +86,7 @@ class EMLPBlock(EquivariantModule):
         """Prepare for features by kind of piece; gates are the first columns of the trivial."""
         self.coordinates = Coordinates(self.rep_out, frame)
         self.gated_terms = [
-            t for t, term in enumerate(self.coordinates.terms) if term.rep != Scalar
+            t for t, term in enumerate(self.coordinates.terms) if not is_permutation(term.rep)
         ]
         self.gate_counts = [self.coordinates.terms[t].count for t in self.gated_terms]
 
@@ -125,12 +128,12 @@ class EMLP(EquivariantModule):
     """An equivariant multilayer perceptron for any matrix group (thesis 2.6).
 
     Args:
-        rep_in: How the group acts on inputs.
+        rep_in: How the group acts on inputs; a representation, or its text.
         rep_out: How it acts on outputs.
-        group: The group; not needed where the representations have theirs.
+        group: The group, or its text; not needed where the representations have theirs.
         channels: The width of the hidden layers, shared out by ``uniform_rep``; or the hidden
             representation; or a list with one of either for each hidden layer.
-        layers: The number of hidden layers, where ``channels`` is not a list.
+        layers: The number of hidden layers: as many as ``channels`` lists, else 3.
         bilinear: Whether hidden layers have their bilinear part. Without it most groups leave
             the network unable to form an inner product (thesis A.1.4).
         nonlinearity: "gated", or "norm" for groups that preserve lengths.
@@ -154,12 +157,12 @@ class EMLP(EquivariantModule):
 
     def __init__(
         self,
-        rep_in: Rep,
-        rep_out: Rep,
-        group: Group | None = None,
+        rep_in: Rep | str,
+        rep_out: Rep | str,
+        group: Group | str | None = None,
         *,
         channels: int | Rep | Sequence[int | Rep] = 384,
-        layers: int = 3,
+        layers: int | None = None,
         bilinear: bool = True,
         nonlinearity: Nonlinearity = "gated",
         device: torch.device | str | None = None,
@@ -169,6 +172,8 @@ class EMLP(EquivariantModule):
         super().__init__(rep_in, rep_out)
         if group is None:
             group = self.symmetry.group
+        elif isinstance(group, str):
+            group = parse_group(group)
         hidden = _hidden(channels, layers, group)
         spaces = [rep_in, *hidden]
         frame = frame_of([*spaces, rep_out]) if nonlinearity == "gated" else None
@@ -180,27 +185,47 @@ class EMLP(EquivariantModule):
             EMLPBlock(before, after, _targets=wanted, **kind)
             for before, after, wanted in zip(spaces, hidden, targets, strict=False)
         )
-        self.head = Linear(spaces[-1], rep_out, device=device, dtype=dtype, _frame=frame)
+        self.head = Linear(
+            spaces[-1], rep_out, device=device, dtype=dtype, _frame=frame, _gain=GAIN
+        )
         self.has_frame = frame is not None
-        self._require_reach()
+        if bilinear:  # without it, much is constant and meant to be seen so
+            self._require_dependence()
 
-    def _require_reach(self) -> None:
-        rows = self.head.weight_space.row_counts()
-        if bool((rows == 0).any()):
-            column = int((rows == 0).nonzero()[0])
-            raise ValueError(
-                f"expected every part of the output {self.rep_out} to depend on the hidden layer "
-                f"{self.head.rep_in}, got no equivariant map to column {column}: give hidden "
-                "representations that have one (channels=...)"
-            )
+    @torch.no_grad()
+    def _require_dependence(self) -> None:
+        """Refuse a network with a part of the output that no input can change."""
+        if self.head.coefficients.is_meta:
+            return
+        trial = copy.deepcopy(self).cpu().double()
+        rng = torch.Generator().manual_seed(0)
+        for module in trial.modules():
+            if isinstance(module, Linear):
+                for part in (module.coefficients, module.bias_coefficients):
+                    if part is not None:
+                        fan_in = max(1.0, float(module.weight_space.row_counts().double().mean()))
+                        part.copy_(torch.randn(len(part), generator=rng) / fan_in**0.5)
+        x = torch.randn(4, self.in_features, dtype=torch.float64, generator=rng)
+        y = trial(x)
+        change = (y - y[:1]).abs().amax(0)
+        for term in layout_of(without_duals(self.rep_out)).terms:
+            if float(change[_columns(self.rep_out, term)].max()) < _NO_CHANGE:
+                raise ValueError(
+                    f"expected an output that depends on the input, got {self.rep_in} to "
+                    f"{self.rep_out} through {self.head.rep_in}, where no input changes "
+                    f"{term.rep}: give hidden representations that lead there (channels=...)"
+                )
+
+    def _dtype(self) -> torch.dtype:
+        return self.head.coefficients.dtype
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the network along the last axis, shape (*, in_features) to (*, out_features)."""
+        self._require_width(x)
         if not self.has_frame or self._record is not None:
             for block in self.blocks:
                 x = block(x)
             return self.head(x)  # type: ignore[no-any-return]
-        self._require_width(x)
         blocks: list[Any] = list(self.blocks)
         into, out = blocks[0].linear.weight_space.into, self.head.weight_space
         assert isinstance(out, SchurWeights)
@@ -210,6 +235,13 @@ class EMLP(EquivariantModule):
         parts = blocks[-1].on_parts(parts, out.kinds)  # the rest would go nowhere
         y = out.out.rows(self.head.on_parts(parts))
         return y.reshape(*x.shape[:-1], self.out_features)
+
+
+def _columns(rep: Rep, term: Term) -> Tensor:
+    """Where the copies of a term stand among the columns of a space."""
+    order = layout_of(without_duals(rep)).order
+    places = torch.arange(term.offset, term.offset + term.width)
+    return places if order is None else order[places]
 
 
 def _leading_to(rep_out: Rep, hidden: Rep) -> set[Rep]:
@@ -222,11 +254,22 @@ def _leading_to(rep_out: Rep, hidden: Rep) -> set[Rep]:
     }
 
 
-def _hidden(channels: int | Rep | Sequence[int | Rep], layers: int, group: Group) -> list[Rep]:
+def _hidden(
+    channels: int | Rep | Sequence[int | Rep], layers: int | None, group: Group
+) -> list[Rep]:
     if isinstance(channels, int | Rep):
+        layers = 3 if layers is None else layers
         if isinstance(layers, bool) or not isinstance(layers, int) or layers < 1:
             raise ValueError(f"expected at least one hidden layer, got {layers!r}")
         channels = [channels] * layers
-    if len(channels) == 0:
-        raise ValueError("expected at least one hidden layer, got an empty list of channels")
+    if not isinstance(channels, Sequence) or isinstance(channels, str):
+        raise ValueError(
+            "expected channels as a number, a representation or a list of these, "
+            f"got {channels!r:.80}"
+        )
+    if len(channels) == 0 or layers not in (None, len(channels)):
+        raise ValueError(
+            f"expected channels for each of {layers or 'one or more'} hidden layers, "
+            f"got a list of {len(channels)}"
+        )
     return [c(group) if isinstance(c, Rep) else uniform_rep(c, group) for c in channels]

@@ -14,11 +14,12 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from isotropy.bases import equivariant_basis
+from isotropy.bases import Basis, equivariant_basis
 from isotropy.groups import is_skew_hermitian, is_unitary
 from isotropy.reps import Rep, Scalar, layout_of, without_duals
 
 LARGEST_FRAME = 400
+_DRAWS = 6  # the quaternions have four dimensions
 _ROUNDING = 1e-8
 
 
@@ -104,34 +105,40 @@ class _Builder:
 
     def add(self, rep: Rep) -> bool:
         """Split a representation; False where the pieces do not account for all its maps."""
-        commutant = self._maps(rep, rep)
-        spaces = _eigenspaces(_mixed(commutant, self.rng))
+        commutant = equivariant_basis(rep >> rep)
+        links = {known: self._drawn(known, rep) for known, _ in self.first}
+        drawn = torch.stack([self._drawn(rep, rep) for _ in range(_DRAWS)])
         found: dict[int, list[Tensor]] = {}
-        for space in spaces:
-            kind, basis = self._kind(rep, space, commutant)
+        for rough in _eigenspaces(self._drawn(rep, rep)):
+            space = _polished(rough, commutant)
+            kind, basis = self._kind(rep, space, links, drawn)
             found.setdefault(kind, []).append(basis)
         kinds = sorted(found)
         self.bases[rep] = torch.cat([torch.stack(found[k], 2).flatten(1) for k in kinds], 1)
         self.pieces[rep] = {kind: len(found[kind]) for kind in kinds}
         return all(self._accounts_for(rep, other) for other in self.pieces)
 
-    def _maps(self, source: Rep, target: Rep) -> Tensor:
-        """All equivariant maps, shape (rank, size of target, size of source)."""
-        basis = equivariant_basis(source >> target)
-        return basis.dense().mT.reshape(-1, target.size(), source.size())
+    def _drawn(self, source: Rep, target: Rep) -> Tensor:
+        """A random equivariant map: the nearest to a random one, whatever basis finds it.
 
-    def _kind(self, rep: Rep, space: Tensor, commutant: Tensor) -> tuple[int, Tensor]:
+        Bases come out differently on other machines, and coefficients must mean the same there.
+        """
+        size = target.size(), source.size()
+        matrix = torch.randn(size, dtype=torch.float64, generator=self.rng)
+        return equivariant_basis(source >> target).project(matrix.flatten()).reshape(size)
+
+    def _kind(
+        self, rep: Rep, space: Tensor, links: dict[Rep, Tensor], drawn: Tensor
+    ) -> tuple[int, Tensor]:
         for kind, (known, reference) in enumerate(self.first):
             if reference.shape[1] != space.shape[1]:
                 continue
-            maps = self._maps(known, rep)
-            if len(maps) == 0:
-                continue
-            link = space.mT @ _mixed(maps, self.rng) @ reference
+            through = links.get(known)
+            link = space.mT @ (drawn[0] if through is None else through) @ reference
             length = link.norm() / len(link) ** 0.5
             if length > _ROUNDING:
                 return kind, space @ (link / length)
-        self.kinds.append(Kind(space.shape[1], _units(space.mT @ commutant @ space)))
+        self.kinds.append(Kind(space.shape[1], _units(space.mT @ drawn @ space)))
         self.first.append((rep, space))
         return len(self.kinds) - 1, space
 
@@ -143,12 +150,15 @@ class _Builder:
         basis = self.bases[rep]
         eye = torch.eye(len(basis), dtype=basis.dtype)
         orthonormal = bool((basis.mT @ basis - eye).abs().max() < _ROUNDING)
-        return orthonormal and counted == len(self._maps(other, rep))
+        return orthonormal and counted == equivariant_basis(other >> rep).rank
 
 
-def _mixed(maps: Tensor, rng: torch.Generator) -> Tensor:
-    weights = torch.randn(len(maps), dtype=maps.dtype, generator=rng)
-    return torch.einsum("k,kij->ij", weights, maps)
+def _polished(rough: Tensor, commutant: Basis) -> Tensor:
+    """The invariant space nearest to a rough one, which gaps between eigenvalues have blurred."""
+    size = len(rough)
+    projector = commutant.project((rough @ rough.mT).flatten()).reshape(size, size)
+    vectors: Tensor = torch.linalg.eigh((projector + projector.mT) / 2)[1]
+    return vectors[:, -rough.shape[1] :]
 
 
 def _eigenspaces(mixed: Tensor) -> list[Tensor]:

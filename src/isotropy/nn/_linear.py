@@ -13,7 +13,7 @@ from torch.nn import functional
 from isotropy.groups import Group
 from isotropy.nn._coordinates import Parts
 from isotropy.nn._frames import Frame, frame_of
-from isotropy.nn._module import EquivariantModule, bound, cast, floating_dtype
+from isotropy.nn._module import EquivariantModule, bound, cast, floating_dtype, require_rows
 from isotropy.nn._recorder import RecordedModule
 from isotropy.nn._schur_weights import SchurBias, SchurWeights
 from isotropy.nn._weight_spaces import SharedWeights, WeightSpace, bias_space, weight_space
@@ -33,6 +33,7 @@ class StructuredLinear(RecordedModule):
     weight_space: WeightSpace
     bias_space: WeightSpace | None
     coefficients: nn.Parameter
+    _gain = 1.0
     bias_coefficients: nn.Parameter | None
     in_features: int
     out_features: int
@@ -56,7 +57,7 @@ class StructuredLinear(RecordedModule):
         """Draw new weights, as ``torch.nn.Linear`` does from its fan-in; biases start at zero."""
         with torch.no_grad():
             start = self.coefficients
-            start.copy_(self.weight_space.initial(start.dtype, start.device))
+            start.copy_(self._gain * self.weight_space.initial(start.dtype, start.device))
             if self.bias_coefficients is not None:
                 self.bias_coefficients.zero_()
 
@@ -100,10 +101,7 @@ class StructuredLinear(RecordedModule):
         return y
 
     def _require_width(self, x: Tensor) -> None:
-        if x.shape[-1:] != (self.in_features,):
-            raise ValueError(
-                f"expected inputs of width {self.in_features}, got shape {tuple(x.shape)}"
-            )
+        require_rows(x, self.in_features, self.coefficients.dtype)
 
     def export(self) -> nn.Linear:
         """The same function as a plain ``torch.nn.Linear`` with weights of its own."""
@@ -223,14 +221,15 @@ class Linear(StructuredLinear, EquivariantModule):  # type: ignore[misc] # expor
 
     def __init__(
         self,
-        rep_in: Rep,
-        rep_out: Rep,
-        group: Group | None = None,
+        rep_in: Rep | str,
+        rep_out: Rep | str,
+        group: Group | str | None = None,
         *,
         bias: bool = True,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
         _frame: Frame | None = None,
+        _gain: float = 1.0,
     ) -> None:
         rep_in, rep_out = bound(rep_in, rep_out, group)
         EquivariantModule.__init__(self, rep_in, rep_out)
@@ -242,6 +241,7 @@ class Linear(StructuredLinear, EquivariantModule):  # type: ignore[misc] # expor
                 f"and {rep_out}: zero is the only one"
             )
         self.with_bias = bias
+        self._gain = _gain
         kind = floating_dtype(rep_in + rep_out, dtype)
         self._set_spaces(weights, biases if bias else None, device, kind)
 
@@ -260,7 +260,7 @@ class Linear(StructuredLinear, EquivariantModule):  # type: ignore[misc] # expor
         return self.weight_space.on_parts(parts, self.coefficients, self.bias_coefficients)
 
     def _require_width(self, x: Tensor) -> None:
-        EquivariantModule._require_width(self, x)
+        require_rows(x, self.in_features, self.coefficients.dtype, self.rep_in)
 
 
 def _spaces(
@@ -277,7 +277,8 @@ def fixed_weights(model: nn.Module) -> Iterator[None]:
     """Assemble every weight matrix once, for all calls within the context.
 
     For loops that call a network many times between two steps of the optimiser, such as an
-    integrator's. Gradients flow as ever; parameters must not change meanwhile.
+    integrator's. Gradients flow through all calls to the parameters, for one backward pass;
+    parameters must not change meanwhile.
 
     Args:
         model: A network.

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.groups import Group
+from isotropy.nn._module import bound, require_rows
 from isotropy.reps import Rep
 
 
@@ -41,6 +42,9 @@ class MLP(nn.Module):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
+        if isinstance(rep_in, Rep) and isinstance(rep_out, Rep):
+            self.rep_in, self.rep_out = bound(rep_in, rep_out, group)  # for whoever tests it
+            rep_in, rep_out = self.rep_in, self.rep_out
         self.in_features = _width(rep_in, group, "rep_in")
         self.out_features = _width(rep_out, group, "rep_out")
         if layers < 1 or channels < 1:
@@ -56,10 +60,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the network along the last axis, shape (*, in_features) to (*, out_features)."""
-        if x.shape[-1:] != (self.in_features,):
-            raise ValueError(
-                f"expected inputs of width {self.in_features}, got shape {tuple(x.shape)}"
-            )
+        require_rows(x, self.in_features, next(self.network.parameters()).dtype)
         y: Tensor = self.network(x)
         return y
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isotropy.groups import Group
+from isotropy.groups import Group, parse_group
 from isotropy.nn._recorder import RecordedModule
-from isotropy.reps import Rep, Symmetry
+from isotropy.reps import Rep, Symmetry, parse_rep
 
 
 class EquivariantModule(RecordedModule):
@@ -57,29 +57,62 @@ class EquivariantModule(RecordedModule):
         return torch.export.export(self, (batch,), dynamic_shapes=({0: rows},))
 
     def _require_width(self, x: Tensor) -> None:
-        if x.shape[-1:] != (self.in_features,):
-            raise ValueError(
-                f"expected inputs of width {self.in_features} for {self.rep_in}, "
-                f"got shape {tuple(x.shape)}"
-            )
+        require_rows(x, self.in_features, self._dtype(), self.rep_in)
+
+    def _dtype(self) -> torch.dtype | None:
+        """The precision of the parameters; None where there are none."""
+        return None
 
     def extra_repr(self) -> str:
         """The two spaces, as ``print(model)`` shows them."""
         return f"{self.rep_in} >> {self.rep_out}"
 
 
-def bound(rep_in: Rep, rep_out: Rep, group: Group | None) -> tuple[Rep, Rep]:
-    """Both representations with their group.
+def require_rows(
+    x: Tensor, width: int, dtype: torch.dtype | None, space: Rep | None = None
+) -> None:
+    """Refuse what cannot go through a layer.
+
+    Args:
+        x: The inputs.
+        width: The width expected.
+        dtype: The precision of the layer's parameters; None where it has none.
+        space: The representation that the width belongs to.
+
+    Raises:
+        TypeError: If it is no tensor.
+        ValueError: If its width or precision is another.
+    """
+    if not isinstance(x, Tensor):
+        raise TypeError(
+            f"expected a tensor of width {width}, got {type(x).__name__}; use torch.as_tensor"
+        )
+    if x.shape[-1:] != (width,):
+        of = "" if space is None else f" for {space}"
+        raise ValueError(f"expected inputs of width {width}{of}, got shape {tuple(x.shape)}")
+    if dtype is not None and x.dtype != dtype and not torch.is_autocast_enabled(x.device.type):
+        raise ValueError(
+            f"expected inputs of the layer's own {dtype}, got {x.dtype}: cast the inputs with "
+            f"x.to({dtype}), or the layer with .to(...)"
+        )
+
+
+def bound(rep_in: Rep | str, rep_out: Rep | str, group: Group | str | None) -> tuple[Rep, Rep]:
+    """Both representations with their group; texts are parsed.
 
     Raises:
         TypeError: If one is not a representation.
         ValueError: If there is no group, or the two belong to groups that do not go together.
     """
+    rep_in = parse_rep(rep_in) if isinstance(rep_in, str) else rep_in
+    rep_out = parse_rep(rep_out) if isinstance(rep_out, str) else rep_out
+    group = parse_group(group) if isinstance(group, str) else group
     for name, rep in (("rep_in", rep_in), ("rep_out", rep_out)):
         if not isinstance(rep, Rep):
             raise TypeError(f"expected a representation as {name}, got {type(rep).__name__}")
     if group is None:
         group = (rep_in + rep_out).group
+        _require_common_group(rep_in, rep_out)
     if group is None:
         if rep_in.is_bound and rep_out.is_bound:
             return rep_in, rep_out  # scalars alone have no group
@@ -87,6 +120,16 @@ def bound(rep_in: Rep, rep_out: Rep, group: Group | None) -> tuple[Rep, Rep]:
             f"expected a group for {rep_in} >> {rep_out}, got none: write rep(G), or give group=G"
         )
     return rep_in(group), rep_out(group)
+
+
+def _require_common_group(rep_in: Rep, rep_out: Rep) -> None:
+    """Refuse two single groups on the same space: they are meant to be one."""
+    first, second = rep_in.groups, rep_out.groups
+    if len(first) == len(second) == 1 and first != second and first[0].d == second[0].d:
+        raise ValueError(
+            f"expected representations of one group, got {rep_in} and {rep_out}; for a product "
+            "of both groups give group=G*H"
+        )
 
 
 def floating_dtype(rep: Rep, dtype: torch.dtype | None) -> torch.dtype:

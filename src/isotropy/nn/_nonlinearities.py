@@ -136,7 +136,10 @@ class NormNonlinearity(EquivariantModule):
                 "expected a representation that preserves lengths for a norm nonlinearity, "
                 f"got {rep}"
             )
-        self.offset_counts = _gate_counts(_set_layout(self, rep))
+        layout = _set_layout(self, rep)
+        # complex numbers have a length, but no sign for Swish to look at
+        counts = [term.count for term in layout.terms] if rep.is_complex else _gate_counts(layout)
+        self.offset_counts = counts
         self._learned = [count for count in self.offset_counts if count]
         kind = floating_dtype(rep, dtype).to_real()
         offsets = torch.zeros(sum(self.offset_counts), device=device, dtype=kind)

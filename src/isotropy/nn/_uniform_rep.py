@@ -27,6 +27,8 @@ def uniform_rep(channels: int, group: Group) -> Rep:
         >>> print(uniform_rep(256, SO(3)))
         (70*Scalar+23*V+7*T(2)+2*T(3))(SO(3))
     """
+    if not isinstance(group, Group):
+        raise TypeError(f"expected a group to share out channels for, got {type(group).__name__}")
     if isinstance(channels, bool) or not isinstance(channels, int) or channels < 2 * group.d:
         raise ValueError(
             f"expected at least {2 * group.d} channels, so that a hidden layer of {group} holds "

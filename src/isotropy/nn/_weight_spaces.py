@@ -141,6 +141,18 @@ class SharedWeights(WeightSpace):
         return drawn_by_fan_in(fan_in, dtype, device)
 
 
+def canonical(q: Tensor) -> Tensor:
+    """Another orthonormal basis of the span of q (size × rank), the same whatever q spans it.
+
+    Bases come out differently on other machines, and coefficients must mean the same there.
+    """
+    rng = torch.Generator().manual_seed(0)
+    drawn = torch.randn(*q.shape, dtype=torch.float64, generator=rng).to(q.dtype)
+    turned, triangle = torch.linalg.qr(q.mH @ drawn)
+    basis: Tensor = q @ (turned * triangle.diagonal().sgn())
+    return basis
+
+
 class _Block:
     """All copies of the maps between two terms; β has shape (rank, copies out, copies in)."""
 
@@ -152,7 +164,9 @@ class _Block:
         self.is_plain = sizes == (1, 1)
         entries = basis.size * basis.rank
         self.basis = None if entries <= LARGEST_DENSE_BLOCK else basis
-        matrix = basis.dense().mT.contiguous() if self.basis is None else torch.empty(0, 0)
+        matrix = torch.empty(0, 0)
+        if self.basis is None:
+            matrix = canonical(basis.dense()).mT.contiguous()
         touched = self._touched(basis, matrix)
         # β = 1 throughout gives weights of root mean square 1 where they may differ from zero
         self.scale = (int(touched.sum()) / basis.rank) ** 0.5
