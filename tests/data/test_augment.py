@@ -11,10 +11,14 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from isotropy.data import _augment
+from isotropy.data import (
+    _augment,
+    double_spring_pendulum,
+    inertia,
+    lorentz_scattering,
+    o5_invariant,
+)
 from isotropy.data._augment import Augment
-from isotropy.data._hamiltonian_systems import double_spring_pendulum
-from isotropy.data._regression_tasks import inertia, lorentz_scattering, o5_invariant
 from isotropy.data._task import Task
 from isotropy.groups import SO, S, U
 from isotropy.reps import Scalar, Symmetry, V

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
-from isotropy.data._hamiltonian_systems import (
+from isotropy.data import (
     HamiltonianSystem,
     double_spring_pendulum,
     geometric_mean,

@@ -2,17 +2,13 @@
 
 from isotropy.data._augment import Augment
 from isotropy.data._dataset import Dataset
+from isotropy.data._double_spring_pendulum import double_spring_pendulum
 from isotropy.data._fetch import fetch, fetch_digest
-from isotropy.data._hamiltonian_systems import (
-    Chunks,
-    HamiltonianSystem,
-    double_spring_pendulum,
-    geometric_mean,
-    relative_error,
-)
+from isotropy.data._hamiltonian_systems import Chunks, HamiltonianSystem
 from isotropy.data._load import load
 from isotropy.data._models import load_model
 from isotropy.data._regression_tasks import inertia, lorentz_scattering, o5_invariant
+from isotropy.data._rollout_errors import geometric_mean, relative_error
 from isotropy.data._task import Scaling, Splits, Task
 
 __all__ = [

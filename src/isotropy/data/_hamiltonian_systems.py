@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from functools import partial
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,8 +14,8 @@ from torch import Tensor
 from isotropy._run import generator as make_generator
 from isotropy._run import spawn
 from isotropy.data._task import Splits, require_count
-from isotropy.groups import DkeR3, Group, O2eR3, SO2eR3
-from isotropy.reps import Symmetry, V
+from isotropy.groups import Group
+from isotropy.reps import Symmetry
 
 _TOLERANCE = 1e-12
 # below this, what is left of a tolerance is rounding
@@ -56,6 +55,7 @@ class HamiltonianSystem:
 
     Example:
         >>> from isotropy.groups import SO
+        >>> from isotropy.reps import V
         >>> oscillator = HamiltonianSystem(
         ...     "oscillator",
         ...     Symmetry(SO(2), V, V),
@@ -95,6 +95,7 @@ class HamiltonianSystem:
             ValueError: If the width is another.
 
         Example:
+            >>> from isotropy.data import double_spring_pendulum
             >>> at_rest = torch.tensor([0.0, 0, -3, 0, 0, -5, 0, 0, 0, 0, 0, 0])
             >>> double_spring_pendulum().field(at_rest).abs().max()
             tensor(0.)
@@ -110,6 +111,7 @@ class HamiltonianSystem:
             ValueError: If ``n`` is not a positive integer.
 
         Example:
+            >>> from isotropy.data import double_spring_pendulum
             >>> tuple(double_spring_pendulum().initial(4, generator=0).shape)
             (4, 12)
         """
@@ -139,6 +141,7 @@ class HamiltonianSystem:
             RuntimeError: If the solution ends before the last of the times.
 
         Example:
+            >>> from isotropy.data import double_spring_pendulum
             >>> system = double_spring_pendulum()
             >>> z = system.flow(system.initial(2, generator=0), torch.linspace(0, 1, 6))
             >>> energy = system.hamiltonian(z)
@@ -146,7 +149,7 @@ class HamiltonianSystem:
             ((2, 6, 12), True)
         """
         self._require_states(z0)
-        instants = _as_times(times)
+        instants = as_times(times)
         if rtol < _FINEST_TOLERANCE or atol <= 0:
             raise ValueError(
                 f"expected rtol >= {_FINEST_TOLERANCE:.1e} and atol > 0, got {rtol} and {atol}"
@@ -172,6 +175,7 @@ class HamiltonianSystem:
             The states, float64 of shape (n, len(times), d).
 
         Example:
+            >>> from isotropy.data import double_spring_pendulum
             >>> times = torch.arange(3) / 5
             >>> tuple(double_spring_pendulum().trajectories(2, times, generator=0).shape)
             (2, 3, 12)
@@ -204,6 +208,7 @@ class HamiltonianSystem:
             ValueError: If a number is not positive or the horizon is shorter than a stretch.
 
         Example:
+            >>> from isotropy.data import double_spring_pendulum
             >>> z0, times, z = double_spring_pendulum().chunks(3, horizon=2.0, generator=0)
             >>> tuple(z.shape), bool((z[:, 0] == z0).all()), times.float()
             ((3, 5, 12), True, tensor([0.0000, 0.2000, 0.4000, 0.6000, 0.8000]))
@@ -239,6 +244,7 @@ class HamiltonianSystem:
         whatever the number of training chunks.
 
         Example:
+            >>> from isotropy.data import double_spring_pendulum
             >>> splits = double_spring_pendulum().splits(
             ...     4, validation=2, test=3, horizon=1.0, generator=0
             ... )
@@ -272,138 +278,13 @@ class HamiltonianSystem:
             )
 
 
-def double_spring_pendulum(formula: Literal["text", "reference"] = "text") -> HamiltonianSystem:
-    """Two masses that hang from a pivot and from each other by springs (thesis 2.7.2, A.1.10).
-
-    z = (x₁, x₂, p₁, p₂), twelve numbers, and with all masses, lengths and constants one,
-
-        H = ‖p₁‖²/2 + ‖p₂‖²/2 + ½(‖x₁‖ − 1)² + c(‖x₁ − x₂‖ − 1)² + z₁ + z₂,
-
-    zᵢ being the height of xᵢ. The text has c = ½; in the reference code the second spring lacks
-    that factor, c = 1, and the published numbers are of that system. Energy and the angular
-    momentum about the vertical axis are conserved. Initial states: x₁ ~ N((0, 0, −1.5), 0.2²),
-    x₂ ~ N((0, 0, −3), 0.2²), p₁, p₂ ~ N(0, 0.4²).
-
-    Args:
-        formula: ``"text"`` or ``"reference"``, for c = ½ or c = 1.
-
-    Raises:
-        ValueError: If ``formula`` is neither.
-
-    Example:
-        >>> system = double_spring_pendulum()
-        >>> print(system.symmetry, sorted(system.conserved))
-        O2eR3: 4*V >> 4*V ['angular momentum', 'energy']
-    """
-    if formula not in ("text", "reference"):
-        raise ValueError(f"expected the formula 'text' or 'reference', got {formula!r}")
-    energy = partial(_pendulum_energy, second_spring=0.5 if formula == "text" else 1.0)
-    return HamiltonianSystem(
-        f"double_spring_pendulum({formula!r})",
-        Symmetry(O2eR3(), 4 * V, 4 * V),
-        energy,
-        _hanging,
-        {"energy": energy, "angular momentum": _angular_momentum},
-        (SO2eR3(), DkeR3(6), DkeR3(2)),
-    )
-
-
-def relative_error(a: Tensor, b: Tensor) -> Tensor:
-    """‖a − b‖ / (‖a‖ + ‖b‖) along the last axis, between 0 and 1 (thesis A.1.9).
-
-    Zero where both are zero.
-
-    Example:
-        >>> relative_error(torch.tensor([3.0, 0.0]), torch.tensor([0.0, 4.0]))
-        tensor(0.7143)
-    """
-    difference = _norm(a - b)
-    return torch.where(difference == 0, difference, difference / (_norm(a) + _norm(b)))
-
-
-def geometric_mean(errors: Tensor, times: Tensor | None = None, *, floor: float = 1e-5) -> Tensor:
-    """The geometric mean of errors over all trajectories and over time (thesis Table 2.2).
-
-    exp of the mean of log max(error, floor). The published numbers are this without ``times``:
-    every trajectory and every one of the 150 times 0, 0.2, …, 29.8 counts the same, t = 0 among
-    them, where the error is the floor; then the arithmetic mean over trained models.
-
-    Args:
-        errors: Shape (*, m), the last axis being time.
-        times: Where given, shape (m,), the mean over time is an integral by the trapezoid rule
-            over the duration, for times that are not evenly spaced.
-        floor: Errors below count as this.
-
-    Returns:
-        One number.
-
-    Raises:
-        ValueError: If there are no errors, one is negative or NaN, the times do not fit, or the
-            floor is not positive.
-
-    Example:
-        >>> geometric_mean(torch.tensor([[1.0, 0.01], [0.1, 0.1]]))
-        tensor(0.1000)
-        >>> geometric_mean(torch.tensor([1.0, 1.0, 0.01]), torch.tensor([0.0, 3.0, 4.0]))
-        tensor(0.5623)
-    """
-    if errors.numel() == 0 or errors.ndim == 0 or not bool((errors >= 0).all()):
-        raise ValueError(
-            "expected errors of shape (*, m), none of them negative or NaN, "
-            f"got shape {tuple(errors.shape)} with {int((~(errors >= 0)).sum())} such"
-        )
-    if not floor > 0:
-        raise ValueError(f"expected a positive floor, got {floor}")
-    logarithms = errors.clamp_min(floor).log()
-    if times is None:
-        return logarithms.mean().exp()
-    instants = torch.from_numpy(_as_times(times))
-    if len(instants) != errors.shape[-1] or len(instants) < 2:
-        raise ValueError(
-            f"expected at least 2 times, one for each error, got {len(instants)} times "
-            f"for errors of shape {tuple(errors.shape)}"
-        )
-    over_time = torch.trapezoid(logarithms, instants.to(errors), dim=-1)
-    return (over_time.mean() / float(instants[-1] - instants[0])).exp()
-
-
-def _pendulum_energy(z: Tensor, *, second_spring: float) -> Tensor:
-    x1, x2, p1, p2 = z.split(3, -1)
-    kinetic = (p1.square().sum(-1) + p2.square().sum(-1)) / 2
-    first = (_norm(x1) - 1).square() / 2
-    second = second_spring * (_norm(x1 - x2) - 1).square()
-    total: Tensor = kinetic + first + second + x1[..., 2] + x2[..., 2]
-    return total
-
-
 def _turned(slope: Tensor) -> Tensor:
     """J times a gradient."""
     by_position, by_momentum = slope.chunk(2, -1)
     return torch.cat([by_momentum, -by_position], -1)
 
 
-def _norm(x: Tensor) -> Tensor:
-    length: Tensor = torch.linalg.vector_norm(x, dim=-1)
-    return length
-
-
-def _angular_momentum(z: Tensor) -> Tensor:
-    """Σᵢ (xᵢ × pᵢ)_z."""
-    x, p = (half.unflatten(-1, (2, 3)) for half in z.chunk(2, -1))
-    total: Tensor = (x[..., 0] * p[..., 1] - x[..., 1] * p[..., 0]).sum(-1)
-    return total
-
-
-def _hanging(n: int, rng: torch.Generator) -> Tensor:
-    z = torch.randn(n, 12, dtype=torch.float64, generator=rng, device=rng.device)
-    z[:, :6] *= 0.2
-    z[:, 6:] *= 0.4
-    z[:, 2] -= 1.5
-    z[:, 5] -= 3.0
-    return z
-
-
-def _as_times(times: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
+def as_times(times: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
     instants = torch.as_tensor(times).detach().to("cpu", torch.float64)
     if (
         instants.ndim != 1
