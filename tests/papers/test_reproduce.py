@@ -16,7 +16,7 @@ def ignore(step: Step) -> None:
 
 
 TINY: dict[str, dict[str, Any]] = {
-    "finzi2023/figure2.5": {"sizes": (20, 30), "channels": 10, "seeds": 2},
+    "finzi2023/figure2.5": {"sizes": (20, 30), "channels": 16, "seeds": 2},
     "finzi2023/figure2.6": {"channels": 12, "seeds": 1},
     "finzi2023/table2.2": {"channels": 12, "seeds": 1},
     "finzi2023/theorem-a.2": {},

@@ -65,6 +65,9 @@ def layout_of(rep: Rep) -> Layout:
         >>> layout.order
         tensor([0, 1, 5, 2, 3, 4])
     """
+    if not _opens(rep):
+        size = rep.size()
+        return Layout((Term(rep, 1, 0, size),), size, None)
     found: dict[Rep, list[Tensor]] = {}
     for term, columns in _pieces(rep):
         found.setdefault(term, []).append(columns)
@@ -89,6 +92,12 @@ def without_duals(rep: Rep) -> Rep:
     return rep
 
 
+def _opens(rep: Rep) -> bool:
+    """Whether there is a sum in it to open."""
+    parts = rep.factors if isinstance(rep, Product) else (rep,)
+    return any(isinstance(part, Sum | Selected) for part in parts)
+
+
 def _pieces(rep: Rep) -> list[tuple[Rep, Tensor]]:
     """The terms one after another, each with the columns of its copies, shape (copies, size)."""
     if isinstance(rep, Sum):
@@ -108,7 +117,7 @@ def _pieces(rep: Rep) -> list[tuple[Rep, Tensor]]:
         chosen, rest = order[: len(rep.columns)], order[len(rep.columns) :]
         pieces = [(term, chosen[columns]) for term, columns in _pieces(rep.inner)]
         return [*pieces, (Scalar, rest.unsqueeze(-1))] if len(rest) else pieces
-    if isinstance(rep, Product) and any(isinstance(f, Sum | Selected) for f in rep.factors):
+    if isinstance(rep, Product) and _opens(rep):
         pieces = [(Scalar, torch.zeros(1, 1, dtype=torch.int64))]
         for factor in rep.factors:
             pieces = [
