@@ -1,6 +1,22 @@
 """How far a function is from a symmetry."""
 
+from isotropy.equivariance._action import Action
 from isotropy.equivariance._elements import all_elements
+from isotropy.equivariance._grid_actions import sequence_action
+from isotropy.equivariance._group_actions import group_action
+from isotropy.equivariance._image_actions import image_action
+from isotropy.equivariance._lie_derivative import lie_derivative
+from isotropy.equivariance._point_actions import point_cloud_action
 from isotropy.equivariance._tester import assert_equivariant, equivariance_error
 
-__all__ = ["all_elements", "assert_equivariant", "equivariance_error"]
+__all__ = [
+    "Action",
+    "all_elements",
+    "assert_equivariant",
+    "equivariance_error",
+    "group_action",
+    "image_action",
+    "lie_derivative",
+    "point_cloud_action",
+    "sequence_action",
+]

@@ -1,0 +1,103 @@
+"""Actions on images, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from isotropy.equivariance._action import Action
+from isotropy.equivariance._colour_actions import COLOUR_NAMES, ColourAction
+from isotropy.equivariance._grid_actions import GRID_IMAGE_NAMES, grid_image_action
+from isotropy.equivariance._interpolation import Boundary, Interpolation, Side
+
+
+def image_action(
+    name: str,
+    *,
+    boundary: Boundary = "reflect",
+    interpolation: Interpolation = "fourier",
+    side: Side = "central",
+    channels_last: bool = False,
+    mean: Sequence[float] = (),
+    std: Sequence[float] = (),
+) -> Action:
+    r"""An action on images of shape (N, C, H, W), or (N, H, W, C) with ``channels_last``.
+
+    With centred coordinates p, x to the right and y down, an element A of the Lie algebra of
+    affine maps acts by (ρ(t)h)(p) = h(exp(−tA) p), with the derivative −(A p)·∇h at t = 0.
+
+    | name                             | A p            | t = 1 is                       |
+    |----------------------------------|----------------|--------------------------------|
+    | ``translation_x``, ``_y``        | (1, 0), (0, 1) | the width, the height          |
+    | ``rotation``                     | (−y, x)        | a radian, clockwise            |
+    | ``shear_x``, ``_y``              | (y, 0), (0, x) | 45° of the other axis          |
+    | ``stretch_x``, ``_y``            | (x, 0), (0, y) | a factor e                     |
+    | ``scale``                        | (x, y)         | a factor e                     |
+    | ``hyperbolic_rotation``          | (y, x)         | a hyperbolic radian            |
+    | ``translation``, ``shear``, ``stretch`` | both    | the mean over the two          |
+    | ``brightness``                   |                | light times e                  |
+    | ``saturation``                   |                | difference from grey times e   |
+
+    Between pixels the image is its Fourier series, so the derivative exists everywhere: on the
+    torus for the periodic boundary, where translation is exact, and on the torus of the mirrored
+    image for the reflecting one. ``interpolation="bilinear"`` has a kink at every pixel; ``side``
+    then says which derivative is meant. (The published code leaves that to rounding, and moves by
+    half a width for t = 1.)
+
+    Inside a network a feature map is moved in the same way, by its own pixels, placed where its
+    convolutions and poolings put them. Brightness and saturation act on pixels alone.
+
+    Args:
+        name: One of the names above.
+        boundary: What lies outside the image: "reflect" mirrors it, "periodic" repeats it.
+        interpolation: "fourier" or "bilinear".
+        side: For bilinear: the derivative from above ("plus"), from below or their mean.
+        channels_last: Whether inputs have their channels last.
+        mean: For brightness and saturation, the mean that inputs were normalised with.
+        std: Likewise the standard deviation.
+
+    Raises:
+        ValueError: If there is no such action or rule.
+
+    Example:
+        >>> import torch
+        >>> x = torch.rand(2, 3, 8, 8, generator=torch.Generator().manual_seed(0)).double()
+        >>> shift = image_action("translation_x", boundary="periodic")
+        >>> torch.allclose(shift.transform(x, 1 / 8), x.roll(1, -1))
+        True
+        >>> difference = (shift.transform(x, 1e-6) - shift.transform(x, -1e-6)) / 2e-6
+        >>> torch.allclose(shift.tangent(x), difference, atol=1e-6)
+        True
+    """
+    rules: dict[str, Any] = {
+        "boundary": boundary,
+        "interpolation": interpolation,
+        "side": side,
+        "channels_last": channels_last,
+    }
+    if name in GRID_IMAGE_NAMES:
+        return grid_image_action(name, rules)
+    if name in COLOUR_NAMES:
+        return ColourAction(name, tuple(mean), tuple(std), channels_last)
+    known = (*GRID_IMAGE_NAMES, *COLOUR_NAMES)
+    raise ValueError(f"expected an action on images among {', '.join(known)}, got {name!r}")
+
+
+def as_action(action: Action | str, x: Tensor) -> Action:
+    """An action, or the one that its name stands for on inputs of this shape."""
+    from isotropy.equivariance._grid_actions import sequence_action
+
+    if isinstance(action, Action):
+        return action
+    if not isinstance(action, str):
+        raise TypeError(f"expected an action or its name, got {type(action).__name__}")
+    if x.ndim == 4:
+        return image_action(action)
+    if x.ndim == 3:
+        return sequence_action(action)
+    raise ValueError(
+        f"expected images or sequences for the action {action!r}, got inputs of shape "
+        f"{tuple(x.shape)}; give an action, such as group_action(symmetry)"
+    )

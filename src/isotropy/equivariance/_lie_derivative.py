@@ -1,0 +1,121 @@
+"""The Lie derivative of a function along an action, by forward-mode differentiation."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from isotropy.equivariance._action import Action
+from isotropy.equivariance._evaluation import Model, evaluating, inputs_for, output_of
+from isotropy.equivariance._image_actions import as_action
+from isotropy.equivariance._output_place import output_place
+
+
+def lie_derivative(
+    f: Model, x: Tensor, action: Action | str, *, output: str | None = None
+) -> Tensor:
+    """The Lie derivative of a function along an action (thesis, Eq. 4.3).
+
+        (L_X f)(x) = d/dt ρ_out(exp(−tX)) f(ρ_in(exp(tX)) x) at t = 0
+                   = df(x)·(X x) − X f(x).
+
+    It is zero, for all x, exactly where f is equivariant to the action. The Jacobian-vector
+    product is taken in forward mode; where an operation has no forward rule, by differentiating
+    twice in reverse mode, and attention runs on its plain kernel. A module is put in evaluation
+    mode meanwhile. Gradients flow through the result, to inputs and parameters.
+
+    Args:
+        f: A module, or any function of a tensor.
+        x: Inputs, the batch first.
+        action: The action, or the name of one on images (four axes) or sequences (three).
+        output: How the action acts on outputs: "invariant"; for images "NCHW", "NHWC", "NLC",
+            "NLC+1" (tokens after one class token); see `image_action` and its neighbours. None
+            infers it: outputs of two axes are invariant, others are followed through the model.
+
+    Returns:
+        A tensor of the outputs' shape.
+
+    Raises:
+        ValueError: If the action cannot act on inputs or outputs of this shape.
+        RuntimeError: If the function cannot be differentiated either way.
+
+    Example:
+        >>> from isotropy.equivariance import image_action
+        >>> blur = torch.nn.Conv2d(1, 1, 3, padding=1, padding_mode="circular").double()
+        >>> x = torch.rand(1, 1, 8, 8, generator=torch.Generator().manual_seed(0)).double()
+        >>> shift = image_action("translation_x", boundary="periodic")
+        >>> bool(lie_derivative(blur, x, shift).abs().max() < 1e-12)
+        True
+        >>> lie_derivative(lambda x: x[..., ::2, ::2], x, shift).abs().max() > 1
+        tensor(True)
+    """
+    x = inputs_for(f, x)
+    action = as_action(action, x)
+    with evaluating(f):
+        moved, y = jvp(f, x, action.tangent(x))
+        place = output_place(f, x, tuple(y.shape), action, output)
+        return moved - action.act(y, place)
+
+
+def jvp(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
+    """The derivative of a function along a tangent, and its value.
+
+    Returns:
+        df(x)·tangent, and f(x).
+    """
+    with plain_attention():
+        try:
+            value, moved = torch.func.jvp(lambda z: output_of(f(z)), (x,), (tangent,))
+        except (NotImplementedError, RuntimeError) as error:
+            if not _lacks_forward_rule(error):
+                raise
+            return _jvp_in_reverse(f, x, tangent, error)
+    return moved, value
+
+
+def plain_attention() -> AbstractContextManager[Any]:
+    """Attention by its plain kernel, the only one with rules for all derivatives."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    return sdpa_kernel(SDPBackend.MATH)
+
+
+def _lacks_forward_rule(error: Exception) -> bool:
+    text = str(error)
+    signs = (
+        "forward AD",
+        "forward-mode AD",
+        "setup_context",
+        "jvp",
+        "Jacobian-vector",
+        "functorch",
+    )
+    return any(sign in text for sign in signs)
+
+
+def _jvp_in_reverse(
+    f: Model, x: Tensor, tangent: Tensor, cause: Exception
+) -> tuple[Tensor, Tensor]:
+    """Differentiate vᵀJ, which is linear in v, with respect to v: its transpose is J."""
+    wants_graph = torch.is_grad_enabled()
+    with torch.enable_grad():
+        point = x if x.requires_grad else x.detach().clone().requires_grad_()
+        # a copy, so that a model that works in place does not do so on a leaf
+        value = output_of(f(point.clone()))
+        try:
+            if not value.requires_grad:
+                return torch.zeros_like(value), value.detach()
+            v = torch.zeros_like(value, requires_grad=True)
+            (row,) = torch.autograd.grad(value, point, v, create_graph=True, allow_unused=True)
+            if row is None or not row.requires_grad:
+                return torch.zeros_like(value), value.detach()
+            (moved,) = torch.autograd.grad(row, v, tangent, create_graph=wants_graph)
+        except RuntimeError as error:
+            raise RuntimeError(
+                "expected a function that can be differentiated, forwards or twice in reverse, "
+                f"got {cause} and {error}"
+            ) from error
+    return (moved, value) if wants_graph else (moved.detach(), value.detach())
