@@ -396,7 +396,12 @@ app.add_typer(data_app, name="data", help="Obtain public data sets.")
 def data_get(
     frame: Frame,
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A data set: mnist, fashion-mnist, cifar10.")
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="A data set: mnist, fashion-mnist, cifar10; or trained weights: "
+            "efficientnet-lite0, efficientnet-lite1, efficientnet-lite2.",
+        ),
     ],
     folder: Annotated[
         Path | None,

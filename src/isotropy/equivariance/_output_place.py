@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from isotropy.equivariance._action import INVARIANT, Action, Place
+from isotropy.equivariance._axes import Axes
 from isotropy.equivariance._evaluation import Model
 
 
@@ -26,13 +27,53 @@ def output_place(
     Raises:
         ValueError: If the action is not known on outputs of this shape.
     """
+    followed = None
+    if output is None and len(y_shape) > 2 and isinstance(action.input_place(x), Axes):
+        followed = _followed(model, x, action)
+        if isinstance(followed, Axes):
+            followed = _for_batch(followed, y_shape)
+    return place_of_output(followed, y_shape, action, x, output)
+
+
+def place_of_output(
+    followed: Place | None,
+    y_shape: tuple[int, ...],
+    action: Action,
+    x: Tensor,
+    output: str | None,
+) -> Place:
+    """The same, where the operations of the model were already followed."""
     at_input = action.input_place(x)
     if output is not None:
         return action.named_place(output, y_shape, at_input)
-    found = action.guessed_place(y_shape, at_input)
+    if isinstance(at_input, Axes) and len(y_shape) <= 2:
+        return INVARIANT
+    found = followed if followed is not None else action.guessed_place(y_shape, at_input)
     if found is None:
         raise ValueError(
             f"expected outputs on which {action.name} is known to act, got shape {y_shape}; say "
             f'how with output=, for example output="{INVARIANT}"'
         )
     return found
+
+
+def _followed(model: Model, x: Tensor, action: Action) -> Place | None:
+    import torch
+
+    from isotropy.equivariance._follow import Follower
+
+    one = x[:1].detach().clone()
+    follower = Follower(model, one, action.directions[0], {}, split=False)
+    with torch.no_grad(), follower.watching():
+        y = model(one)
+    return follower.place_of(y)
+
+
+def _for_batch(axes: Axes, shape: tuple[int, ...]) -> Axes | None:
+    """Axes found with a batch of one, for a batch of any size."""
+    from isotropy.equivariance._axes import plain
+
+    if not axes.axes or not axes.axes[0].is_plain or axes.axes[0].size != 1:
+        return None
+    found = Axes(axes.sides, (plain(shape[0]), *axes.axes[1:]))
+    return found if found.shape == shape else None

@@ -99,7 +99,6 @@ def bilinear_warp(
     places = [side.places(picture) * side.whole for side in reversed(sides)]
     grid = torch.meshgrid(*reversed(places), indexing="ij")[::-1]
     lengths = [side.whole for side in reversed(sides)]
-    index: Tensor | None = None
     weights: list[tuple[Tensor, Tensor, Tensor]] = []
     for row, side in enumerate(reversed(sides)):
         place = sum(inverse[row, i] * grid[i] for i in range(len(sides)))

@@ -1,6 +1,7 @@
 """Layers that respect a symmetry: exactly, softly, or by sharing."""
 
 from isotropy.nn._bilinear import BiLinear
+from isotropy.nn._blur_pool import BlurPool2d, anti_aliased
 from isotropy.nn._dynamics import HNN, NeuralODE
 from isotropy.nn._emlp import EMLP, EMLPBlock
 from isotropy.nn._linear import Linear, SharedLinear, fixed_weights
@@ -18,6 +19,7 @@ __all__ = [
     "HNN",
     "MLP",
     "BiLinear",
+    "BlurPool2d",
     "EMLPBlock",
     "GatedNonlinearity",
     "Linear",
@@ -27,6 +29,7 @@ __all__ = [
     "PathSum",
     "SharedLinear",
     "Symmetrised",
+    "anti_aliased",
     "fixed_weights",
     "gated",
     "make_equivariant",

@@ -1,0 +1,377 @@
+"""How operations carry space along: the axes of a result from those of its arguments.
+
+Views are read off their strides; convolutions and poolings place their samples; products,
+reductions and concatenations keep, mix or drop axes; whatever keeps its shape keeps its axes. A
+result that no rule covers has axes that are not known, which is never wrong, only less detailed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from isotropy.equivariance._axes import Axes, Axis, Piece, Side, plain
+
+# The axes of a tensor that follows from the input; None where they are not known.
+AxesOf: TypeAlias = Callable[[Tensor], Axes | None]
+
+
+def names(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+IDENTITIES = names(
+    "contiguous clone detach to type float double half bfloat16 cpu cuda alias type_as "
+    "requires_grad_ dropout dropout2d dropout3d alpha_dropout feature_dropout"
+)
+VIEWS = names(
+    "reshape view flatten unflatten permute transpose swapaxes swapdims movedim moveaxis "
+    "unsqueeze squeeze expand expand_as select narrow chunk split split_with_sizes "
+    "tensor_split unbind ravel __getitem__ view_as reshape_as t adjoint broadcast_to "
+    "__get__"
+)
+_REDUCTIONS = names("mean sum amax amin prod logsumexp std var max min median nanmean")
+_ATTENTION = frozenset(("scaled_dot_product_attention", "multi_head_attention_forward"))
+
+
+def axes_after(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    out: Tensor,
+    tracked: Callable[[Any], bool],
+    axes_of: AxesOf,
+) -> Axes | None:
+    """The axes of (the first tensor of) a result.
+
+    Args:
+        function: What was called.
+        args: Its arguments.
+        kwargs: Its named arguments.
+        out: What came out.
+        tracked: Whether a value follows from the input.
+        axes_of: The axes of such a value.
+    """
+    name = function.__name__
+    given = [value for value in flat_tensors((args, kwargs)) if tracked(value)]
+    known = [axes_of(value) for value in given]
+    sides = next((axes.sides for axes in known if axes is not None), None)
+    if sides is None or any(axes is None for axes in known):
+        return None
+    found: Axes | None = None
+    first = axes_of(given[0])
+    assert first is not None
+    if name in IDENTITIES:
+        return first
+    if name.startswith(("conv", "avg_pool", "max_pool", "adaptive", "interpolate", "upsample")):
+        found = _sampled(name, first, args, kwargs, out)
+    elif name == "pad":
+        found = _padded(first, args, kwargs)
+    elif name == "linear":
+        found = Axes(sides, (*first.axes[:-1], _mixed(first.axes[-1], out.shape[-1])))
+    elif name in ("matmul", "bmm", "__matmul__", "__rmatmul__"):
+        found = _product(args, out, tracked, axes_of)
+    elif name == "einsum":
+        found = _einsum(args, out, tracked, axes_of)
+    elif name in _ATTENTION:
+        query = axes_of(args[0]) if tracked(args[0]) else None
+        found = query and Axes(sides, (*query.axes[:-1], plain(out.shape[-1])))
+    elif name in _REDUCTIONS and out.shape != given[0].shape:
+        found = _reduced(first, args, kwargs, out)
+    elif name in ("cat", "concat", "concatenate"):
+        found = _joined(args, kwargs, tracked, axes_of)
+    elif name == "stack":
+        found = _stacked(args, kwargs, tracked, axes_of)
+    else:
+        found = _broadcast(sides, [(value, axes_of(value)) for value in given], out)
+    return found if found is not None and found.shape == tuple(out.shape) else None
+
+
+def flat_tensors(values: Any) -> list[Tensor]:
+    """All tensors in nested tuples, lists and dictionaries."""
+    if isinstance(values, Tensor):
+        return [values]
+    if isinstance(values, tuple | list):
+        return [tensor for value in values for tensor in flat_tensors(value)]
+    if isinstance(values, dict):
+        return flat_tensors(list(values.values()))
+    return []
+
+
+def axes_of_views(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    source: Axes | None,
+) -> list[Axes | None] | None:
+    """The axes of the results of a view of the first argument; None where it is no view.
+
+    The view is taken of an empty contiguous tensor, whose strides then tell what was done.
+    """
+    shape = source.shape if source is not None else args[0].shape
+    dummy = torch.empty(shape, device="meta")
+    try:
+        outs = function(dummy, *args[1:], **kwargs)
+    except (RuntimeError, IndexError, TypeError, ValueError, NotImplementedError):
+        return None
+    found: list[Axes | None] = []
+    for out in flat_tensors(outs):
+        if not share_memory(dummy, out):
+            return None
+        view = source and source.viewed(out.shape, out.stride(), int(out.storage_offset()))
+        found.append(view)
+    return found
+
+
+def share_memory(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are, or are views of, one."""
+    return bool(torch._C._is_alias_of(a, b))  # type: ignore[attr-defined]  # not in the stubs
+
+
+# --- operations on pictures -------------------------------------------------------------------
+
+
+def _sampled(
+    name: str, axes: Axes, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor
+) -> Axes | None:
+    """Convolutions, poolings and interpolations: where their samples are."""
+    count = len(axes.sides)
+    space = [Axis((Piece(side.size, i),)) for i, side in enumerate(axes.sides)]
+    if list(axes.axes[-count:]) != space or not name.rstrip("d")[-1:].isdigit():
+        if "interpolate" not in name or list(axes.axes[-count:]) != space:
+            return _pointwise_convolution(name, axes, args, out)
+    elif int(name.rstrip("d")[-1]) != count:
+        return None
+    if len(axes.axes) != count + 2 or not all(axis.is_plain for axis in axes.axes[:-count]):
+        return None
+    if all(size == 1 for size in out.shape[-count:]):
+        return Axes(axes.sides, tuple(plain(size) for size in out.shape))
+    sides = []
+    for i, side in enumerate(axes.sides):
+        size = out.shape[i - count]
+        pitch, origin = _step(name, i, count, side.size, size, args, kwargs)
+        sides.append(Side(size, side.pitch * pitch, side.origin + side.pitch * origin, side.whole))
+    return Axes.image(tuple(sides), out.shape[:-count], channels_last=False)
+
+
+def _pointwise_convolution(name: str, axes: Axes, args: Sequence[Any], out: Tensor) -> Axes | None:
+    """A convolution with a kernel of 1 over axes that hold no space mixes the channel axis."""
+    if not name.startswith("conv") or len(args) < 2 or not isinstance(args[1], Tensor):
+        return None
+    if any(size != 1 for size in args[1].shape[2:]) or axes.shape[2:] != tuple(out.shape[2:]):
+        return None
+    return Axes(axes.sides, (axes.axes[0], _mixed(axes.axes[1], out.shape[1]), *axes.axes[2:]))
+
+
+def _step(
+    name: str, i: int, count: int, n: int, size: int, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[float, float]:
+    """The distance of samples, and the place of the first, in samples of the argument."""
+
+    def option(key: str, at: int, default: Any) -> Any:
+        value = kwargs.get(key, args[at] if len(args) > at else default)
+        if value is None or value == []:
+            value = default
+        if isinstance(value, tuple | list):
+            return value[i if len(value) > 1 else 0]
+        return value
+
+    if name.startswith("conv"):
+        kernel = args[1].shape[i - count] if len(args) > 1 else kwargs["weight"].shape[i - count]
+        stride, padding = option("stride", 3, 1), option("padding", 4, 0)
+        transposed = "transpose" in name
+        dilation = option("dilation", 7 if transposed else 5, 1)
+        reach = (kernel - 1) * dilation / 2
+        if padding in ("same", "valid"):
+            padding = ((kernel - 1) * dilation) // 2 if padding == "same" else 0
+        if transposed:
+            return 1 / stride, (padding - reach) / stride
+        return stride, reach - padding
+    if name.startswith(("avg_pool", "max_pool")):
+        kernel = option("kernel_size", 1, 1)
+        stride, padding = option("stride", 2, kernel), option("padding", 3, 0)
+        dilation = option("dilation", 4, 1) if name.startswith("max") else 1
+        return stride, (kernel - 1) * dilation / 2 - padding
+    if kwargs.get("align_corners") and size > 1:
+        return (n - 1) / (size - 1), 0.0
+    return n / size, (n / size - 1) / 2
+
+
+def _padded(axes: Axes, args: Sequence[Any], kwargs: dict[str, Any]) -> Axes | None:
+    pads = list(args[1] if len(args) > 1 else kwargs["pad"])
+    new, sides = list(axes.axes), list(axes.sides)
+    for i in range(len(pads) // 2):
+        left, right = pads[2 * i : 2 * i + 2]
+        axis = axes.axes[-1 - i]
+        if axis.is_plain:
+            new[-1 - i] = plain(axis.size + left + right)
+            continue
+        if len(axis.pieces) != 1 or axis.pieces[0].size != axes.sides[axis.pieces[0].side].size:
+            return None
+        number = axis.pieces[0].side
+        side = axes.sides[number]
+        size = side.size + left + right
+        sides[number] = Side(size, side.pitch, side.origin - left * side.pitch, side.whole)
+        new[-1 - i] = Axis((Piece(size, number),))
+    return Axes(tuple(sides), tuple(new))
+
+
+# --- products and sums ------------------------------------------------------------------------
+
+
+def _mixed(axis: Axis, size: int) -> Axis:
+    """The axis after a matrix was multiplied into it."""
+    if axis.is_plain:
+        return plain(size)
+    return Axis(axis.pieces, axis.before, axis.after, 0 if size == axis.unmixed else size)
+
+
+def _product(
+    args: Sequence[Any], out: Tensor, tracked: Callable[[Any], bool], axes_of: AxesOf
+) -> Axes | None:
+    a, b = args[:2]
+    if a.ndim < 2 or b.ndim < 2:
+        return None
+    left = axes_of(a) if tracked(a) else None
+    right = axes_of(b) if tracked(b) else None
+    one = left or right
+    assert one is not None
+    if left is not None and right is not None:
+        rows, columns = left.axes[-2], right.axes[-1]
+    elif left is not None:
+        rows, columns = left.axes[-2], _mixed(left.axes[-1], out.shape[-1])
+    else:
+        assert right is not None
+        rows, columns = _mixed(right.axes[-2], out.shape[-2]), right.axes[-1]
+    batches = [(axes.axes[:-2], axes.sides) for axes in (left, right) if axes is not None]
+    leading = _merged([axes for axes, _ in batches], out.shape[:-2])
+    return None if leading is None else Axes(one.sides, (*leading, rows, columns))
+
+
+def _einsum(
+    args: Sequence[Any], out: Tensor, tracked: Callable[[Any], bool], axes_of: AxesOf
+) -> Axes | None:
+    if not isinstance(args[0], str) or "." in args[0]:
+        return None
+    operands = args[1] if isinstance(args[1], tuple | list) else args[1:]
+    terms, arrow, result = args[0].replace(" ", "").partition("->")
+    if not arrow:
+        return None
+    letters: dict[str, Axis] = {}
+    sides = None
+    for term, operand in zip(terms.split(","), operands, strict=True):
+        if not tracked(operand):
+            continue
+        axes = axes_of(operand)
+        if axes is None:
+            return None
+        sides = axes.sides
+        for letter, axis in zip(term, axes.axes, strict=True):
+            if letter in letters and not letters[letter].is_plain and letters[letter] != axis:
+                return None
+            if letter not in letters or not axis.is_plain:
+                letters[letter] = axis
+    lost = [axis for letter, axis in letters.items() if letter not in result and not axis.is_plain]
+    new = [letter for letter in result if letter not in letters]
+    if sides is None or (lost and new and (len(lost) > 1 or len(new) > 1)):
+        return None
+    found = []
+    for letter, size in zip(result, out.shape, strict=True):
+        made = _mixed(lost[0], size) if lost else plain(size)
+        found.append(letters.get(letter, made))
+    return Axes(sides, tuple(found))
+
+
+def _reduced(axes: Axes, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> Axes | None:
+    dims = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    if dims is None:
+        return Axes(axes.sides, ()) if out.ndim == 0 else None
+    dims = (dims,) if isinstance(dims, int) else tuple(dims)
+    if not all(isinstance(dim, int) for dim in dims):
+        return None
+    gone = {dim % len(axes.axes) for dim in dims}
+    keeps = out.ndim == len(axes.axes)
+    kept = [
+        plain(1) if i in gone else axis
+        for i, axis in enumerate(axes.axes)
+        if keeps or i not in gone
+    ]
+    return Axes(axes.sides, tuple(kept))
+
+
+def _joined(
+    args: Sequence[Any], kwargs: dict[str, Any], tracked: Callable[[Any], bool], axes_of: AxesOf
+) -> Axes | None:
+    parts = list(args[0] if args else kwargs["tensors"])
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+    if not isinstance(dim, int):
+        return None
+    dim %= parts[0].ndim
+    known = [axes_of(part) if tracked(part) else None for part in parts]
+    spatial = [i for i, axes in enumerate(known) if axes is not None and not axes.is_invariant]
+    if not spatial:
+        one = next(axes for axes in known if axes is not None)
+        total = sum(part.shape[dim] for part in parts)
+        return Axes(one.sides, (*one.axes[:dim], plain(total), *one.axes[dim + 1 :]))
+    whole = known[spatial[0]]
+    assert whole is not None
+    if whole.axes[dim].is_plain:
+        if any(known[i].axes[:dim] != whole.axes[:dim] for i in spatial):  # type: ignore[union-attr]
+            return None
+        joined = plain(sum(part.shape[dim] for part in parts))
+    elif len(spatial) == 1 and not whole.axes[dim].mixed:
+        axis, at = whole.axes[dim], spatial[0]
+        before = axis.before + sum(part.shape[dim] for part in parts[:at])
+        after = axis.after + sum(part.shape[dim] for part in parts[at + 1 :])
+        joined = Axis(axis.pieces, before, after)
+    else:
+        return None
+    return Axes(whole.sides, (*whole.axes[:dim], joined, *whole.axes[dim + 1 :]))
+
+
+def _stacked(
+    args: Sequence[Any], kwargs: dict[str, Any], tracked: Callable[[Any], bool], axes_of: AxesOf
+) -> Axes | None:
+    parts = list(args[0] if args else kwargs["tensors"])
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+    known = [axes for part in parts if tracked(part) and (axes := axes_of(part)) is not None]
+    if any(axes.axes != known[0].axes for axes in known):
+        return None
+    stacked = list(known[0].axes)
+    stacked.insert(dim % (len(stacked) + 1), plain(len(parts)))
+    return Axes(known[0].sides, tuple(stacked))
+
+
+def _broadcast(
+    sides: tuple[Side, ...], given: list[tuple[Tensor, Axes | None]], out: Tensor
+) -> Axes | None:
+    """The axes of a result whose shape is that of its arguments, broadcast together."""
+    merged = _merged([axes.axes for _, axes in given if axes is not None], tuple(out.shape))
+    if merged is None:
+        return None
+    for _, axes in given:
+        if axes is not None and not axes.is_invariant:
+            return Axes(axes.sides, merged)
+    return Axes(sides, merged)
+
+
+def _merged(given: Sequence[tuple[Axis, ...]], shape: Sequence[int]) -> tuple[Axis, ...] | None:
+    """Axes aligned from the right; where one has space it wins over plain ones."""
+    found = [plain(size) for size in shape]
+    for axes in given:
+        if len(axes) > len(found):
+            return None
+        for i, axis in enumerate(reversed(axes)):
+            at = len(found) - 1 - i
+            if axis.size == 1 or axis.is_plain:
+                if axis.size not in (1, shape[at]):
+                    return None
+                continue
+            if axis.size != shape[at] or (not found[at].is_plain and found[at] != axis):
+                return None
+            found[at] = axis
+    return tuple(found)

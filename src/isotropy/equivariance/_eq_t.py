@@ -1,0 +1,158 @@
+"""Equivariance to shifts of images: EQ-T and EQ-T_frac of Karras et al. (2021)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from isotropy._run import generator as make_generator
+from isotropy.equivariance._action import Place
+from isotropy.equivariance._axes import Axes
+from isotropy.equivariance._evaluation import Model
+from isotropy.equivariance._grid_actions import GridAction
+from isotropy.equivariance._interpolation import Boundary, check_rules
+from isotropy.equivariance._output_place import output_place
+from isotropy.equivariance._residuals import (
+    MEAN_SQUARED_ERROR,
+    Element,
+    SampledError,
+    check_counts,
+    squared_residuals,
+)
+
+
+def eq_t(
+    f: Model,
+    x: Tensor,
+    *,
+    fractional: bool = False,
+    fraction: float = 0.125,
+    samples: int = 20,
+    boundary: Boundary = "periodic",
+    margin: float = 0.0,
+    output: str | None = None,
+    channels_last: bool = False,
+    batch_size: int | None = None,
+    generator: torch.Generator | int | None = 0,
+) -> SampledError:
+    """EQ-T, or EQ-T_frac, of a model: the mean squared error under shifts of its input.
+
+        E_x E_t mean |ρ_out(t)⁻¹ f(ρ_in(t) x) − f(x)|²
+
+    with the mean over the outputs, and a shift by t_x ~ Uniform(−fraction, fraction) of the width
+    and t_y likewise of the height; f(x) stands for ρ_out(t)⁻¹ ρ_out(t) f(x), so that what a shift
+    of outputs there and back loses (at the edge, or of the highest frequency) does not count.
+
+    EQ-T rounds shifts to whole pixels, and so sees nothing of the aliasing in pointwise functions;
+    EQ-T_frac does not. Karras et al. (2021) report the error as a peak signal-to-noise ratio:
+    ``eq_t(...).psnr(peak)``.
+
+    Pixels between the given ones are those of the Fourier series, as in `image_action`. All inputs
+    share the same shifts, so the answer does not depend on the batch size.
+
+    Args:
+        f: A module, or any function of images.
+        x: Images, shape (N, C, H, W).
+        fractional: Whether shifts are of any length (EQ-T_frac) or whole pixels (EQ-T).
+        fraction: The largest shift, as a share of the width and of the height.
+        samples: The number of shifts.
+        boundary: What is shifted in: the other side ("periodic") or the mirror image ("reflect").
+        margin: Compare only outputs at least this share of the size away from every edge. For
+            models that are not meant for a torus: ``fraction`` keeps out what was shifted in,
+            and the radius of the receptive field besides, what padding does at the edge.
+        output: How shifts act on outputs, as in `lie_derivative`; class scores are invariant.
+        channels_last: Whether the images have their channels last.
+        batch_size: How many images the model is given at once; None for all.
+        generator: Seed or generator of the shifts.
+
+    Raises:
+        ValueError: If the shifts, the images or the outputs do not fit.
+
+    Example:
+        >>> x = torch.rand(2, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+        >>> eq_t(torch.relu, x - 0.5).value < 1e-12
+        True
+        >>> eq_t(torch.relu, x - 0.5, fractional=True).value > 1e-4
+        True
+    """
+    shifts = drawn_shifts(x, samples, batch_size, fraction, margin, boundary, generator)
+
+    def elements(x: Tensor, y: Tensor) -> tuple[list[Element], Tensor | None]:
+        placing = shift_action((1.0, 1.0), boundary, channels_last)
+        at_input = placing.input_place(x)
+        assert isinstance(at_input, Axes)
+        at_output = output_place(f, x, tuple(y.shape), placing, output)
+        found = shift_elements(shifts, fractional, boundary, at_input, at_output)
+        return found, interior_of(y, at_output, margin)
+
+    squares, size = squared_residuals(f, x, elements, batch_size)
+    return SampledError.of(squares / size, MEAN_SQUARED_ERROR, drawn=True)
+
+
+# --- shifts -----------------------------------------------------------------------------------
+
+
+def drawn_shifts(
+    x: Tensor,
+    samples: int,
+    batch_size: int | None,
+    fraction: float,
+    margin: float,
+    boundary: Boundary,
+    generator: torch.Generator | int | None,
+) -> Tensor:
+    """Shifts as shares of the width and of the height, shape (samples, 2)."""
+    check_counts(x, samples, batch_size)
+    check_rules(boundary, "fourier", "central")
+    if not 0 < fraction < 0.5:
+        raise ValueError(f"expected a fraction of the size between 0 and 1/2, got {fraction}")
+    if not 0 <= margin < 0.5:
+        raise ValueError(f"expected a margin from 0 to below 1/2 of the size, got {margin}")
+    drawn = torch.rand(samples, 2, generator=make_generator(generator), dtype=torch.float64)
+    return (2 * drawn - 1) * fraction
+
+
+def shift_action(
+    by: tuple[float, float], boundary: Boundary, channels_last: bool = False
+) -> GridAction:
+    """The action that shifts images for t = 1: to the right in widths, down in heights."""
+    matrix = ((0.0, 0.0, by[0]), (0.0, 0.0, by[1]))
+    return GridAction("shift", "itself", matrix, boundary=boundary, channels_last=channels_last)
+
+
+def shift_elements(
+    shifts: Tensor, fractional: bool, boundary: Boundary, at_input: Axes, at_output: Place
+) -> list[Element]:
+    """Shifts there and back; in whole pixels of the inputs unless they are fractional."""
+    height, width = at_input.sides
+    if not fractional:
+        # a pixel of this input, which may be a part of the images' side only
+        pixels = torch.tensor([s.whole / s.pitch for s in (width, height)], dtype=torch.float64)
+        shifts = torch.round(shifts * pixels) / pixels
+
+    def element(x: float, y: float) -> Element:
+        action = shift_action((x, y), boundary)
+        return Element(
+            lambda z: action.move(z, 1.0, at_input),
+            lambda z: action.move(z, -1.0, at_output),
+            lambda z: action.move(z, 1.0, at_output),
+        )
+
+    return [element(x, y) for x, y in shifts.tolist()]
+
+
+def interior_of(y: Tensor, place: Place, margin: float) -> Tensor | None:
+    """Ones where an output is at least a margin away from every edge, else zeros; None for all."""
+    if not margin or not isinstance(place, Axes) or place.is_invariant:
+        return None
+    weights = torch.ones((), dtype=torch.float64, device=y.device)
+    for number, side in enumerate(place.sides):
+        inside = (side.places(weights).abs() <= 0.5 - margin).to(weights)
+        weights = weights * inside.reshape([-1] + [1] * (1 - number))
+    if not bool(weights.any()):
+        sizes = tuple(side.size for side in place.sides)
+        raise ValueError(
+            f"expected outputs within a margin of {margin}, got none of a map of {sizes}"
+        )
+    ones = torch.ones(y.shape, dtype=torch.float64, device=y.device)
+    return place.on_picture(ones, lambda picture: picture * weights)

@@ -1,0 +1,306 @@
+"""The Lie derivative layer by layer: what each part of a network contributes, exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import sqrt
+from typing import Any, Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor
+
+from isotropy._run import generator as make_generator
+from isotropy.equivariance._action import Action, Place
+from isotropy.equivariance._evaluation import Model, evaluating, inputs_for, output_of
+from isotropy.equivariance._follow import Follower
+from isotropy.equivariance._image_actions import as_action
+from isotropy.equivariance._lie_derivative import jvp, plain_attention
+from isotropy.equivariance._output_place import place_of_output
+from isotropy.equivariance._reverse import contributions_in_reverse
+
+Method: TypeAlias = Literal["forward", "reverse", "probes"]
+
+
+@dataclass(frozen=True)
+class LayerContribution:
+    """What one unit of a network adds to its Lie derivative.
+
+    With C the unit's contribution to L, a vector of K outputs for each input, and means over
+    inputs (and over the directions of an action that has several):
+
+    Args:
+        name: The module's name, or its parent's and the function that was called.
+        kind: What sort of layer it is.
+        contribution: E ‖C‖ / √K. The thesis plots E ‖C‖; the sum over units bounds E ‖L‖ / √K.
+        squared: E ‖C‖² / K, in the unit of `lee`.
+        share: E ⟨C, L⟩ / E ‖L‖². These add up to 1; a unit that makes up for others is negative.
+        stderr: The standard error of ``contribution`` over inputs (and probes).
+    """
+
+    name: str
+    kind: str
+    contribution: float
+    squared: float
+    share: float
+    stderr: float
+
+
+@dataclass(frozen=True)
+class Layerwise:
+    """The Lie derivative of a network, unit by unit, in the order in which they act.
+
+    Args:
+        action: The action's name.
+        layers: The units that contribute; all others contribute nothing.
+        lee: E ‖L‖² / K (thesis, Eq. 4.4).
+        closure: The largest ‖Σ C − L‖ / ‖L‖ of any batch, with L found independently.
+        inputs: How many inputs were averaged over.
+        method: How the contributions were found.
+    """
+
+    action: str
+    layers: tuple[LayerContribution, ...]
+    lee: float
+    closure: float
+    inputs: int
+    method: str
+
+    def data(self) -> dict[str, Any]:
+        """The result as JSON knows it."""
+        return asdict(self)
+
+    def by_kind(self) -> dict[str, float]:
+        """The sum of the contributions of each kind of layer, the largest first.
+
+        Example:
+            >>> units = (
+            ...     LayerContribution("a", "activation", 2.0, 4.0, 0.5, 0.1),
+            ...     LayerContribution("b", "pooling", 3.0, 9.0, 0.5, 0.1),
+            ... )
+            >>> Layerwise("rotation", units, 1.0, 0.0, 1, "forward").by_kind()
+            {'pooling': 3.0, 'activation': 2.0}
+        """
+        total: dict[str, float] = {}
+        for layer in self.layers:
+            total[layer.kind] = total.get(layer.kind, 0.0) + layer.contribution
+        return dict(sorted(total.items(), key=lambda item: -item[1]))
+
+
+def layerwise(
+    model: Model,
+    x: Tensor,
+    action: Action | str,
+    *,
+    layouts: Mapping[str, str] | None = None,
+    output: str | None = None,
+    method: Method = "forward",
+    probes: int = 100,
+    batch_size: int = 4,
+    generator: torch.Generator | int | None = 0,
+) -> Layerwise:
+    r"""Split the Lie derivative of a network into the contributions of its layers.
+
+    By the chain rule L_X f = Σ_i C_i, with C_i = df_{N:i+1} · L_X f_i what unit i does wrong as
+    it arrives at the output (thesis, Eq. 4.6). A unit is a module without submodules, or an
+    operation that a larger module calls as a function: a residual sum, attention, the sum with a
+    positional embedding. The model stays as it is; nothing of it is rewritten or left changed.
+
+    How the action acts on values inside the network is followed through its operations: which
+    axes carry rows and columns (NCHW, NHWC, tokens with class and register tokens, windows), and
+    where the samples of a feature map lie in the image. Where that cannot be told, tangents are
+    passed on and the next unit whose result is known is charged; nothing is lost. The sum of the
+    contributions is compared with the Lie derivative, found independently, on every call.
+
+    - ``"forward"``: exact; all contributions move together with the forward pass. Its cost grows
+      with the number of units.
+    - ``"reverse"``: exact; one backward pass for each output. For networks with few outputs.
+    - ``"probes"``: estimates (z·C)² with ``probes`` random vectors z, one backward pass for each
+      (thesis, A.3.1.3). For very deep networks with many outputs; ``stderr`` says how good.
+
+    Args:
+        model: A module or function.
+        x: Inputs, the batch first.
+        action: An action or its name.
+        layouts: How the action acts on the output of modules, by name or pattern ("blocks.*"),
+            where what is inferred is not what is meant: "NCHW", "NHWC", "NLC", "NLC+5" (tokens
+            after five extra ones), "invariant"; for vectors a representation.
+        output: The same for the output of the whole model.
+        method: How to find the contributions.
+        probes: How many random vectors "probes" takes.
+        batch_size: How many inputs to take at a time.
+        generator: Seed or generator of the probes.
+
+    Returns:
+        The contributions, in the order in which units act.
+
+    Raises:
+        ValueError: If the action cannot act on inputs or outputs of this shape, or a value is
+            changed in place after a view of it was taken.
+        RuntimeError: If the contributions do not add up, because a part of the model runs outside
+            PyTorch's functions.
+
+    Example:
+        >>> from torch import nn
+        >>> from isotropy.equivariance import image_action
+        >>> net = nn.Sequential(
+        ...     nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular"),
+        ...     nn.ReLU(),
+        ...     nn.MaxPool2d(2),
+        ... )
+        >>> x = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+        >>> found = layerwise(net, x, image_action("translation_x", boundary="periodic"))
+        >>> [layer.kind for layer in found.layers], found.closure < 1e-5
+        (['activation', 'pooling'], True)
+    """
+    if method not in get_args(Method):
+        raise ValueError(f"expected a method among {', '.join(get_args(Method))}, got {method!r}")
+    if batch_size < 1 or probes < 2:
+        raise ValueError(
+            f"expected a batch size of at least 1 and at least 2 probes, got {batch_size} and "
+            f"{probes}"
+        )
+    x = inputs_for(model, x).detach()
+    action = as_action(action, x)
+    action.input_place(x)  # refuses inputs of another shape
+    rng = make_generator(generator)
+    tally = _Tally()
+    with evaluating(model):
+        for part in x.split(batch_size):
+            for direction in action.directions:
+                found = _one_direction(
+                    model, part, direction, layouts or {}, output, method, probes, rng
+                )
+                tally.add(found)
+    return tally.result(action.name, len(x), method)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What one batch showed along one direction.
+
+    Args:
+        names: The units.
+        kinds: Their kinds.
+        squares: ‖C‖² / K of each unit and input, with noise where estimated; (units, inputs).
+        lengths: ‖C‖ / √K.
+        products: ⟨C, L⟩ / K.
+        total: ‖L‖² / K of each input.
+        closure: ‖Σ C − L‖ / ‖L‖.
+    """
+
+    names: list[str]
+    kinds: list[str]
+    squares: Tensor
+    lengths: Tensor
+    products: Tensor
+    total: Tensor
+    closure: float
+
+
+def _one_direction(
+    model: Model,
+    x: Tensor,
+    action: Action,
+    layouts: Mapping[str, str],
+    output: str | None,
+    method: Method,
+    probes: int,
+    rng: torch.Generator,
+) -> _Found:
+    if method == "forward":
+        follower = Follower(model, x, action, layouts)
+        with plain_attention(), torch.no_grad(), follower.watching():
+            y = output_of(model(x))
+        place = place_of_output(follower.place_of(y), tuple(y.shape), action, x, output)
+        parts = follower.outcome(y, place)
+        derivative = _derivative(model, x, action, place)
+        dim = y[0].numel()
+        rows = parts.flatten(2) if parts.ndim > 2 else parts.unsqueeze(-1)
+        whole = derivative.reshape(len(x), -1)
+        squares = rows.abs().square().sum(-1).double() / dim
+        lengths = squares.sqrt()
+        products = (rows.conj() * whole).real.sum(-1).double() / dim
+        closure = _closure(rows.sum(0) + follower.left_over(y, place).reshape(len(x), -1), whole)
+    else:
+        reverse = contributions_in_reverse(
+            model, x, action, layouts, output, None if method == "reverse" else probes, rng
+        )
+        follower, whole = reverse.follower, reverse.derivative.reshape(len(x), -1)
+        dim = whole.shape[1]
+        squares, products = reverse.squares, reverse.products
+        lengths = squares.sqrt()
+        closure = reverse.closure
+    total = whole.abs().square().sum(-1).double() / dim
+    _require_closure(closure, whole, lengths)
+    names = list(follower.units)
+    return _Found(names, follower.kinds, squares, lengths, products, total, closure)
+
+
+def _derivative(model: Model, x: Tensor, action: Action, place: Place) -> Tensor:
+    moved, y = jvp(model, x, action.tangent(x))
+    return (moved - action.act(y, place)).detach()
+
+
+def _closure(found: Tensor, whole: Tensor) -> float:
+    scale = float(whole.norm())
+    gap = float((found - whole).norm())
+    return gap / scale if scale else gap
+
+
+def _require_closure(closure: float, whole: Tensor, lengths: Tensor) -> None:
+    """Refuse contributions that do not add up, by more than rounding where they cancel."""
+    eps = torch.finfo(whole.dtype).eps
+    scale = float(whole.norm()) / sqrt(whole.shape[1])
+    terms = float(lengths.sum(0).norm())
+    allowed = 1e4 * eps * (1 + terms / scale) if scale else 1e4 * eps * (1 + terms)
+    if not closure <= allowed:
+        raise RuntimeError(
+            "expected contributions that add up to the Lie derivative, got a relative difference "
+            f"of {closure:.1e}: a part of the model runs outside PyTorch's functions (compiled, "
+            "scripted, or a custom backward that is not the derivative)"
+        )
+
+
+class _Tally:
+    """Sums over batches and directions, by unit."""
+
+    def __init__(self) -> None:
+        self.kinds: dict[str, str] = {}
+        self.order: list[str] = []
+        self.sums: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
+        self.total: list[Tensor] = []
+        self.closure = 0.0
+
+    def add(self, found: _Found) -> None:
+        for i, name in enumerate(found.names):
+            if name not in self.kinds:
+                at = self.order.index(found.names[i - 1]) + 1 if i else 0
+                self.order.insert(at, name)
+                self.kinds[name] = found.kinds[i]
+                self.sums[name] = []
+            self.sums[name].append((found.lengths[i], found.squares[i], found.products[i]))
+        self.total.append(found.total)
+        self.closure = max(self.closure, found.closure)
+
+    def result(self, action: str, inputs: int, method: str) -> Layerwise:
+        total = torch.cat(self.total)
+        count, whole = len(total), float(total.sum())
+        layers = []
+        for name in self.order:
+            columns = zip(*self.sums[name], strict=True)
+            lengths, squares, products = (torch.cat(column) for column in columns)
+            mean = float(lengths.sum()) / count
+            # inputs on which a unit adds nothing are not listed
+            variance = (float(lengths.square().sum()) / count - mean**2) * count / max(1, count - 1)
+            layers.append(
+                LayerContribution(
+                    name,
+                    self.kinds[name],
+                    mean,
+                    float(squares.sum()) / count,
+                    float(products.sum()) / whole if whole else 0.0,
+                    sqrt(max(0.0, variance) / count),
+                )
+            )
+        return Layerwise(action, tuple(layers), whole / count, self.closure, inputs, method)

@@ -1,0 +1,192 @@
+"""Contributions of layers from backward passes: exact with all outputs, estimated with probes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from isotropy.equivariance._action import Action
+from isotropy.equivariance._evaluation import Model, output_of
+from isotropy.equivariance._follow import Follower
+from isotropy.equivariance._lie_derivative import jvp, plain_attention
+from isotropy.equivariance._output_place import place_of_output
+
+
+@dataclass(frozen=True)
+class InReverse:
+    """What backward passes showed.
+
+    Args:
+        follower: Which knows the units.
+        derivative: The Lie derivative of the whole, shape of the outputs.
+        squares: ‖C‖² / K of each unit and input; (units, inputs).
+        products: ⟨C, L⟩ / K likewise.
+        closure: How far the contributions are from adding up, along all directions tried.
+    """
+
+    follower: Follower
+    derivative: Tensor
+    squares: Tensor
+    products: Tensor
+    closure: float
+
+
+def contributions_in_reverse(
+    model: Model,
+    x: Tensor,
+    action: Action,
+    layouts: Mapping[str, str],
+    output: str | None,
+    probes: int | None,
+    rng: torch.Generator,
+) -> InReverse:
+    """Squared lengths of all contributions, by backward passes.
+
+    Each unit's own Lie derivative D_i, found in one forward pass, is put into a second one as
+    z_i + ε_i D_i; the gradient of v·f with respect to ε_i is then v·C_i, for all units at once.
+
+    Args:
+        model: The model.
+        x: Inputs.
+        action: One direction.
+        layouts: As for `layerwise`.
+        output: As for `layerwise`.
+        probes: How many standard normal v to average over; None takes each output in turn.
+        rng: Of the probes.
+    """
+    found: dict[tuple[int, int], tuple[int, Tensor]] = {}
+    follower = Follower(
+        model,
+        x,
+        action,
+        layouts,
+        split=False,
+        found=lambda number, own, at: found.__setitem__(at, (number, own)),
+    )
+    with plain_attention():
+        with torch.no_grad(), follower.watching():
+            y = output_of(model(x))
+        place = place_of_output(follower.place_of(y), tuple(y.shape), action, x, output)
+        follower.calls += 1  # what the output itself adds comes after all calls
+        follower.outcome(y, place)
+        moved, _ = jvp(model, x, action.tangent(x))
+        derivative = (moved - action.act(y, place)).detach()
+        at_end = found.pop((follower.calls, 0), None)
+        left_over = follower.left_over(y, place)
+        injector = _Injector(model, x, len(follower.units), found)
+        with torch.enable_grad(), injector.watching():
+            y = output_of(model(x))
+    rows = y.reshape(len(x), -1)
+    own = None if at_end is None else (at_end[0], at_end[1].reshape(len(x), -1))
+    return _gather(follower, injector, rows, derivative, own, left_over, probes, rng)
+
+
+def _gather(
+    follower: Follower,
+    injector: _Injector,
+    rows: Tensor,
+    derivative: Tensor,
+    at_end: tuple[int, Tensor] | None,
+    left_over: Tensor,
+    probes: int | None,
+    rng: torch.Generator,
+) -> InReverse:
+    inputs, outputs = rows.shape
+    whole = derivative.reshape(inputs, outputs)
+    squares = torch.zeros(len(follower.units), inputs, dtype=torch.float64)
+    products = torch.zeros_like(squares)
+    gap = scale = 0.0
+    for v in _directions(rows, probes, rng):
+        parts = injector.along(rows, v)
+        if at_end is not None:
+            parts[at_end[0]] += (v * at_end[1]).sum(-1).double().cpu()
+        expected = (v * whole).sum(-1).double().cpu()
+        rest = (v * left_over.reshape(inputs, outputs)).sum(-1).double().cpu()
+        gap += float((parts.sum(0) + rest - expected).square().sum())
+        scale += float(expected.square().sum())
+        squares += parts.square()
+        products += parts * expected
+    count = outputs if probes is None else outputs * probes
+    closure = (gap / scale) ** 0.5 if scale else gap**0.5
+    return InReverse(follower, derivative, squares / count, products / count, closure)
+
+
+def _directions(rows: Tensor, probes: int | None, rng: torch.Generator) -> Iterator[Tensor]:
+    if probes is None:
+        for i in range(rows.shape[1]):
+            v = torch.zeros_like(rows)
+            v[:, i] = 1
+            yield v
+        return
+    for _ in range(probes):
+        drawn = torch.randn(rows.shape, generator=rng, dtype=torch.float64, device=rng.device)
+        yield drawn.to(rows)
+
+
+class _Injector(TorchFunctionMode):
+    """Add ε_i D_i to the values at which a follower found D_i."""
+
+    def __init__(
+        self,
+        model: Model,
+        x: Tensor,
+        units: int,
+        found: dict[tuple[int, int], tuple[int, Tensor]],
+    ) -> None:
+        super().__init__()
+        self.model, self.found, self.calls = model, found, 0
+        self.results: dict[int, int] = {}
+        for call, result in found:
+            self.results[call] = max(result, self.results.get(call, 0))
+        self.epsilon = torch.zeros(
+            units, len(x), dtype=x.dtype, device=x.device, requires_grad=True
+        )
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Follow the model as the follower did; nothing stays on the model."""
+        handles = []
+        try:
+            if isinstance(self.model, nn.Module):
+                for module in self.model.modules():
+                    handles.append(module.register_forward_hook(self._leaving))
+            with self:
+                yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _leaving(self, _: nn.Module, __: Any, out: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return self._injected(out)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return self._injected(func(*args, **(kwargs or {})))
+
+    def _injected(self, out: Any) -> Any:
+        self.calls += 1
+        if self.calls not in self.results:
+            return out
+        leaves, spec = tree_flatten(out)
+        at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        for result, i in enumerate(at):
+            event = self.found.get((self.calls, result))
+            if event is not None:
+                number, own = event
+                factor = self.epsilon[number].reshape([-1] + [1] * (own.ndim - 1))
+                leaves[i] = leaves[i] + factor * own
+        return tree_unflatten(leaves, spec)
+
+    def along(self, rows: Tensor, v: Tensor) -> Tensor:
+        """v·C for each unit and input."""
+        if not rows.requires_grad:
+            return torch.zeros(self.epsilon.shape, dtype=torch.float64)
+        (slope,) = torch.autograd.grad(rows, self.epsilon, v, retain_graph=True)
+        return slope.double().cpu()
