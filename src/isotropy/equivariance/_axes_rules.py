@@ -39,7 +39,7 @@ _ATTENTION = frozenset(("scaled_dot_product_attention", "multi_head_attention_fo
 
 
 def axes_after(
-    function: Callable[..., Any],
+    name: str,
     args: Sequence[Any],
     kwargs: dict[str, Any],
     out: Tensor,
@@ -49,14 +49,13 @@ def axes_after(
     """The axes of (the first tensor of) a result.
 
     Args:
-        function: What was called.
+        name: What was called.
         args: Its arguments.
         kwargs: Its named arguments.
         out: What came out.
         tracked: Whether a value follows from the input.
         axes_of: The axes of such a value.
     """
-    name = function.__name__
     given = [value for value in flat_tensors((args, kwargs)) if tracked(value)]
     known = [axes_of(value) for value in given]
     sides = next((axes.sides for axes in known if axes is not None), None)

@@ -15,7 +15,7 @@ from isotropy.equivariance._action import Action, Place
 from isotropy.equivariance._evaluation import Model, evaluating, inputs_for, output_of
 from isotropy.equivariance._follow import Follower
 from isotropy.equivariance._image_actions import as_action
-from isotropy.equivariance._lie_derivative import jvp, plain_attention
+from isotropy.equivariance._lie_derivative import forward_mode, jvp
 from isotropy.equivariance._output_place import place_of_output
 from isotropy.equivariance._reverse import contributions_in_reverse
 
@@ -166,7 +166,8 @@ def layerwise(
     rng = make_generator(generator)
     tally = _Tally()
     with evaluating(model):
-        for part in x.split(batch_size):
+        # in reverse one ε for each unit has to tell inputs apart
+        for part in x.split(batch_size if method == "forward" else 1):
             for direction in action.directions:
                 found = _one_direction(
                     model, part, direction, layouts or {}, output, method, probes, rng
@@ -209,12 +210,13 @@ def _one_direction(
     rng: torch.Generator,
 ) -> _Found:
     if method == "forward":
-        follower = Follower(model, x, action, layouts)
-        with plain_attention(), torch.no_grad(), follower.watching():
-            y = output_of(model(x))
+        point = x.clone()  # a model may change its input
+        follower = Follower(model, point, action, layouts)
+        with torch.no_grad(), follower.watching():
+            y = output_of(model(point))
         place = place_of_output(follower.place_of(y), tuple(y.shape), action, x, output)
         parts = follower.outcome(y, place)
-        derivative = _derivative(model, x, action, place)
+        derivative = _derivative(model, x, action, place, follower.stops)
         dim = y[0].numel()
         rows = parts.flatten(2) if parts.ndim > 2 else parts.unsqueeze(-1)
         whole = derivative.reshape(len(x), -1)
@@ -237,9 +239,12 @@ def _one_direction(
     return _Found(names, follower.kinds, squares, lengths, products, total, closure)
 
 
-def _derivative(model: Model, x: Tensor, action: Action, place: Place) -> Tensor:
-    moved, y = jvp(model, x, action.tangent(x))
-    return (moved - action.act(y, place)).detach()
+def _derivative(model: Model, x: Tensor, action: Action, place: Place, stops: bool) -> Tensor:
+    """The whole, found independently: by PyTorch's forward mode, unless gradients are stopped."""
+    with torch.no_grad():
+        differentiate = jvp if stops else forward_mode
+        moved, y = differentiate(model, x, action.tangent(x))
+        return (moved - action.act(y, place)).detach()
 
 
 def _closure(found: Tensor, whole: Tensor) -> float:

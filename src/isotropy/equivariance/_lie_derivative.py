@@ -63,16 +63,45 @@ def lie_derivative(
 def jvp(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
     """The derivative of a function along a tangent, and its value.
 
+    Without gradients, the tangent is carried along beside the model as it runs; with them, or
+    where a part of the model cannot be seen from Python, PyTorch's forward mode does it.
+
     Returns:
         df(x)·tangent, and f(x).
     """
+    if not torch.is_grad_enabled():
+        found = _carried(f, x, tangent)
+        if found is not None:
+            return found
+    return forward_mode(f, x, tangent)
+
+
+def _carried(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor] | None:
+    from isotropy.equivariance._carry import Carrier
+
+    point = x.clone()  # a model may change its input
+    carrier = Carrier(f, point, tangent.unsqueeze(0))
+    try:
+        with carrier:
+            y = output_of(f(point))
+    except (ValueError, NotImplementedError) as error:
+        if carrier.calls == 0 or isinstance(error, NotImplementedError):
+            raise
+        return None  # a change in place that cannot be followed
+    if carrier.escaped or y not in carrier.values:
+        return None
+    return carrier.values[y].rows[0], y
+
+
+def forward_mode(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
+    """The same by PyTorch's forward mode, or by reverse mode twice where a rule is missing."""
     with plain_attention():
         try:
-            value, moved, *_ = torch.func.jvp(lambda z: output_of(f(z)), (x,), (tangent,))
+            value, moved, *_ = torch.func.jvp(lambda z: output_of(f(z.clone())), (x,), (tangent,))
         except (NotImplementedError, RuntimeError) as error:
-            if not _lacks_forward_rule(error):
+            if not lacks_forward_rule(error):
                 raise
-            return _jvp_in_reverse(f, x, tangent, error)
+            return twice_in_reverse(f, x, tangent, error)
     return moved, value
 
 
@@ -83,8 +112,8 @@ def plain_attention() -> AbstractContextManager[Any]:
     return sdpa_kernel(SDPBackend.MATH)
 
 
-def _lacks_forward_rule(error: Exception) -> bool:
-    text = str(error)
+def lacks_forward_rule(error: Exception) -> bool:
+    """Whether an error says that an operation cannot be differentiated in forward mode."""
     signs = (
         "forward AD",
         "forward-mode AD",
@@ -93,10 +122,10 @@ def _lacks_forward_rule(error: Exception) -> bool:
         "Jacobian-vector",
         "functorch",
     )
-    return any(sign in text for sign in signs)
+    return any(sign in str(error) for sign in signs)
 
 
-def _jvp_in_reverse(
+def twice_in_reverse(
     f: Model, x: Tensor, tangent: Tensor, cause: Exception
 ) -> tuple[Tensor, Tensor]:
     """Differentiate vᵀJ, which is linear in v, with respect to v: its transpose is J."""

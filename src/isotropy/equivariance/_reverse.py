@@ -54,7 +54,7 @@ def contributions_in_reverse(
 
     Args:
         model: The model.
-        x: Inputs.
+        x: One input, as a batch.
         action: One direction.
         layouts: As for `layerwise`.
         output: As for `layerwise`.
@@ -62,9 +62,10 @@ def contributions_in_reverse(
         rng: Of the probes.
     """
     found: dict[tuple[int, int], tuple[int, Tensor]] = {}
+    point = x.clone()  # a model may change its input
     follower = Follower(
         model,
-        x,
+        point,
         action,
         layouts,
         split=False,
@@ -72,17 +73,19 @@ def contributions_in_reverse(
     )
     with plain_attention():
         with torch.no_grad(), follower.watching():
-            y = output_of(model(x))
+            y = output_of(model(point))
         place = place_of_output(follower.place_of(y), tuple(y.shape), action, x, output)
         follower.calls += 1  # what the output itself adds comes after all calls
         follower.outcome(y, place)
-        moved, _ = jvp(model, x, action.tangent(x))
-        derivative = (moved - action.act(y, place)).detach()
+        with torch.no_grad():
+            moved, _ = jvp(model, x, action.tangent(x))
+            derivative = moved - action.act(y, place)
         at_end = found.pop((follower.calls, 0), None)
         left_over = follower.left_over(y, place)
         injector = _Injector(model, x, len(follower.units), found)
+        point = x.clone()
         with torch.enable_grad(), injector.watching():
-            y = output_of(model(x))
+            y = output_of(model(point))
     rows = y.reshape(len(x), -1)
     own = None if at_end is None else (at_end[0], at_end[1].reshape(len(x), -1))
     return _gather(follower, injector, rows, derivative, own, left_over, probes, rng)
@@ -145,9 +148,7 @@ class _Injector(TorchFunctionMode):
         self.results: dict[int, int] = {}
         for call, result in found:
             self.results[call] = max(result, self.results.get(call, 0))
-        self.epsilon = torch.zeros(
-            units, len(x), dtype=x.dtype, device=x.device, requires_grad=True
-        )
+        self.epsilon = torch.zeros(units, dtype=x.dtype, device=x.device, requires_grad=True)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -180,13 +181,12 @@ class _Injector(TorchFunctionMode):
             event = self.found.get((self.calls, result))
             if event is not None:
                 number, own = event
-                factor = self.epsilon[number].reshape([-1] + [1] * (own.ndim - 1))
-                leaves[i] = leaves[i] + factor * own
+                leaves[i] = leaves[i] + self.epsilon[number] * own
         return tree_unflatten(leaves, spec)
 
     def along(self, rows: Tensor, v: Tensor) -> Tensor:
-        """v·C for each unit and input."""
+        """v·C for each unit, shape (units, 1)."""
         if not rows.requires_grad:
-            return torch.zeros(self.epsilon.shape, dtype=torch.float64)
+            return torch.zeros(len(self.epsilon), 1, dtype=torch.float64)
         (slope,) = torch.autograd.grad(rows, self.epsilon, v, retain_graph=True)
-        return slope.double().cpu()
+        return slope.double().cpu().unsqueeze(1)

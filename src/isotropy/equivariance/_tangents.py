@@ -1,190 +1,427 @@
 """Many tangents through one operation at once.
 
 A value z carries a stack of tangents, shape (rows, *z.shape). An operation moves the whole stack in
-one call: linear ones apply themselves to it, elementwise ones multiply it by their derivative, all
-others are differentiated in forward mode, vectorised over the rows.
+one call: linear ones apply themselves to it, elementwise ones multiply it by their derivative,
+norms and attention have their own rules, and all others are differentiated in forward mode,
+vectorised over the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from isotropy.equivariance._axes_rules import IDENTITIES, VIEWS, names
-from isotropy.equivariance._lie_derivative import plain_attention
+
+Stacks: TypeAlias = Callable[[Any], Tensor | None]
+Rule: TypeAlias = Callable[
+    [Callable[..., Any], Sequence[Any], dict[str, Any], Stacks, Tensor], Tensor | None
+]
 
 _ELEMENTWISE = names(
-    "relu relu6 hardtanh gelu silu hardswish hardsigmoid sigmoid tanh exp softplus elu "
-    "selu celu leaky_relu mish log sqrt rsqrt abs square neg sin cos erf softsign "
-    "tanhshrink threshold clamp logsigmoid reciprocal log1p expm1 clamp_min clamp_max"
+    "relu relu6 hardtanh gelu silu hardswish hardsigmoid sigmoid tanh exp softplus elu selu celu "
+    "leaky_relu mish log sqrt rsqrt abs square neg sin cos erf softsign tanhshrink threshold clamp "
+    "logsigmoid reciprocal log1p expm1 clamp_min clamp_max"
 )
-_LINEAR_ON_BATCH = ("conv1d", "conv2d", "conv3d", "avg_pool", "adaptive_avg_pool")
-_LINEAR = names("mean sum roll flip")
+_LINEAR = names("mean sum roll flip pad")
 
 
 def push(
     function: Callable[..., Any],
+    name: str,
     args: Sequence[Any],
     kwargs: dict[str, Any],
-    stacks: Callable[[Any], Tensor | None],
+    stacks: Stacks,
+    results: Sequence[Tensor],
 ) -> list[Tensor]:
     """The tangents of the results of an operation, from those of its arguments.
 
     Args:
         function: The operation; it must change nothing in place.
+        name: What it is called.
         args: Its arguments, as they were before it.
         kwargs: Its named arguments.
         stacks: The tangents of an argument, all of one number of rows; None for a constant.
+        results: What it gave.
 
     Returns:
-        A stack for each tensor among the results.
+        A stack for each of the results.
     """
-    name = function.__name__
     leaves, _ = tree_flatten((list(args), kwargs))
     moving = [leaf for leaf in leaves if isinstance(leaf, Tensor) and stacks(leaf) is not None]
-    first = args[0] if args else None
-    if len(moving) == 1 and moving[0] is first:
-        found = _push_one(name, function, args, kwargs, stacks(first))  # type: ignore[arg-type]
+    only_first = len(moving) == 1 and bool(args) and moving[0] is args[0]
+    if only_first and (name in IDENTITIES or name in VIEWS or name in _LINEAR):
+        return _on_rows(function, name, args, kwargs, stacks)
+    rule = _RULES.get(name)
+    if rule is not None and (only_first or name in _SEVERAL_MOVE):
+        found = rule(function, args, kwargs, stacks, results[0])
         if found is not None:
-            return found
-    if name in ("add", "__radd__") and not kwargs and len(args) == 2:
-        return [_sum(args, stacks)]
-    if len(moving) == 1 and name in ("mul", "__rmul__", "matmul", "bmm", "__rmatmul__", "einsum"):
-        return _vectorised(function, args, kwargs, stacks)
-    if name in ("cat", "concat", "stack") and not kwargs.get("out"):
-        return _vectorised(function, args, kwargs, stacks, constants_to_zero=True)
+            return [found]
     return _differentiated(function, args, kwargs, stacks)
 
 
-def _push_one(
+def _on_rows(
+    function: Callable[..., Any],
     name: str,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+) -> list[Tensor]:
+    """Operations that are linear, or only move entries."""
+    stack = stacks(args[0])
+    assert stack is not None
+    if name in IDENTITIES:
+        return [stack if name == "type_as" else function(stack, *args[1:], **kwargs)]
+    if name == "pad" and kwargs.get("value"):
+        kwargs = {**kwargs, "value": None}
+    found = torch.vmap(lambda row: function(row, *args[1:], **kwargs))(stack)
+    return [found] if isinstance(found, Tensor) else list(found)
+
+
+# --- rules ------------------------------------------------------------------------------------
+
+
+def _elementwise(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
-    stack: Tensor,
-) -> list[Tensor] | None:
-    """Operations with only their first argument moving; None for those that have no short way."""
-    if name in IDENTITIES:
-        return [function(stack, *args[1:], **kwargs)] if name != "type_as" else [stack]
-    if name in VIEWS or name in _LINEAR:
-        found = torch.vmap(lambda t: function(t, *args[1:], **kwargs))(stack)
-        return [found] if isinstance(found, Tensor) else list(found)
-    if name in _ELEMENTWISE and all(not isinstance(value, Tensor) for value in args[1:]):
-        value = args[0].detach()
-        slope = torch.func.jvp(
-            lambda z: function(z, *args[1:], **kwargs), (value,), (torch.ones_like(value),)
-        )[1]
-        return [stack * slope]
-    if name == "linear":
-        return [torch.nn.functional.linear(stack, _argument("weight", 1, args, kwargs))]
-    if name == "batch_norm" and not kwargs.get("training", args[5] if len(args) > 5 else False):
-        return [stack * _batch_norm_slope(args, kwargs)]
-    if name.startswith(_LINEAR_ON_BATCH) and args[0].ndim == _dimensions(name) + 2:
-        rows, batch = stack.shape[:2]
-        rest, named = list(args[1:]), dict(kwargs)
-        if name.startswith("conv"):
-            named.pop("bias", None)
-            if len(rest) > 1:
-                rest[1] = None
-        out = function(stack.flatten(0, 1), *rest, **named)
-        return [out.unflatten(0, (rows, batch))]
-    if name == "div" and len(args) == 2 and not kwargs:
-        return [torch.vmap(lambda t: function(t, args[1]))(stack)]
-    return None
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    stack = stacks(args[0])
+    if stack is None or any(isinstance(value, Tensor) for value in args[1:]):
+        return None
+    value = args[0].detach()
+    slope: Tensor = torch.func.jvp(
+        lambda z: function(z, *args[1:], **kwargs), (value,), (torch.ones_like(value),)
+    )[1]
+    return stack * slope
 
 
-def _dimensions(name: str) -> int:
-    return int(name[-2])
+def _relu(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    stack = stacks(args[0])
+    return None if stack is None else stack * (out > 0)
+
+
+def _linear(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    stack, weight = stacks(args[0]), _argument("weight", 1, args, kwargs)
+    return None if stack is None else torch.nn.functional.linear(stack, weight)
+
+
+def _on_batch(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    """Convolutions without their bias, and averages: rows are more inputs."""
+    stack = stacks(args[0])
+    weight = _option("weight", 1, args, kwargs, None)
+    axes = weight.ndim if isinstance(weight, Tensor) else 4
+    if stack is None or args[0].ndim != axes:
+        return None  # a single input without its batch axis
+    rest, named = list(args[1:]), dict(kwargs)
+    if len(rest) > 1 and (rest[1] is None or isinstance(rest[1], Tensor)):
+        rest[1] = None
+    if isinstance(named.get("bias"), Tensor):
+        named["bias"] = None
+    found: Tensor = function(stack.flatten(0, 1), *rest, **named)
+    unfolded: Tensor = found.unflatten(0, stack.shape[:2])
+    return unfolded
+
+
+def _batch_norm(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    stack = stacks(args[0])
+    variance = _argument("running_var", 2, args, kwargs)
+    if stack is None or variance is None or _option("training", 5, args, kwargs, False):
+        return None
+    weight = _option("weight", 3, args, kwargs, None)
+    slope: Tensor = (variance + _option("eps", 7, args, kwargs, 1e-5)).rsqrt()
+    slope = slope if weight is None else slope * weight
+    moved: Tensor = stack * slope.detach().reshape([-1] + [1] * (args[0].ndim - 2))
+    return moved
+
+
+def _layer_norm(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    """With n(z) = (z − mean)/s: dn = (dz − mean dz − n · mean(n dz))/s."""
+    stack, z = stacks(args[0]), args[0].detach()
+    if stack is None:
+        return None
+    dims = tuple(range(-len(_argument("normalized_shape", 1, args, kwargs)), 0))
+    weight = _option("weight", 2, args, kwargs, None)
+    eps = _option("eps", 4, args, kwargs, 1e-5)
+    variance, mean = torch.var_mean(z, dims, correction=0, keepdim=True)
+    scale = (variance + eps).rsqrt()
+    normal = (z - mean) * scale
+    centred = stack - stack.mean(dims, keepdim=True)
+    moved: Tensor = (centred - normal * (stack * normal).mean(dims, keepdim=True)) * scale
+    return moved if weight is None else moved * weight.detach()
+
+
+def _softmax(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    stack = stacks(args[0])
+    dim = _option("dim", 1, args, kwargs, None)
+    if stack is None or not isinstance(dim, int) or out.dtype != args[0].dtype:
+        return None
+    at = dim % out.ndim - out.ndim
+    weighted = stack * out
+    return weighted - out * weighted.sum(at, keepdim=True)
+
+
+def _attention(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    """With A = softmax(s q kᵀ): d(Av) = dA v + A dv, dA = A ∘ (dS − Σ A ∘ dS)."""
+    options = {key: value for key, value in kwargs.items() if key not in ("scale", "dropout_p")}
+    if len(args) != 3 or any(value not in (None, False) for value in options.values()):
+        return None
+    query, key, value = (given.detach() for given in args)
+    dq, dk, dv = (stacks(given) for given in args)
+    if dq is None or dk is None or dv is None or query.shape[:-2] != key.shape[:-2]:
+        return None
+    scale = kwargs.get("scale") or query.shape[-1] ** -0.5
+    weights = torch.softmax(query @ key.mT * scale, -1)
+    scores = dq @ key.mT
+    scores += query @ dk.mT
+    scores *= weights * scale
+    moved: Tensor = scores @ value - scores.sum(-1, keepdim=True) * out
+    moved += weights @ dv
+    return moved
+
+
+def _max_pool(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    stack = stacks(args[0])
+    if stack is None or args[0].ndim != 4 or kwargs.get("return_indices"):
+        return None
+    named = {key: value for key, value in kwargs.items() if key != "return_indices"}
+    _, index = torch.nn.functional.max_pool2d(
+        args[0].detach(), *args[1:], **named, return_indices=True
+    )
+    taken = index.flatten(-2).expand(len(stack), *index.shape[:2], -1)
+    return stack.flatten(-2).gather(-1, taken).reshape(len(stack), *index.shape)
+
+
+def _sum(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    if kwargs or len(args) != 2:
+        return None
+    total: Tensor | None = None
+    for value in args:
+        stack = _aligned(value, stacks, out)
+        if stack is not None:
+            total = stack if total is None else total + stack
+    return None if total is None else total.expand(len(total), *out.shape)
+
+
+def _product(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    if kwargs or len(args) != 2:
+        return None
+    total: Tensor | None = None
+    for value, other in (args, args[::-1]):
+        stack = _aligned(value, stacks, out)
+        if stack is not None:
+            part: Tensor = stack * (other.detach() if isinstance(other, Tensor) else other)
+            total = part if total is None else total + part
+    return None if total is None else total.expand(len(total), *out.shape)
+
+
+def _aligned(value: Any, stacks: Stacks, out: Tensor) -> Tensor | None:
+    """A stack whose rows broadcast with a result of more axes."""
+    stack = stacks(value) if isinstance(value, Tensor) else None
+    if stack is None or value.ndim == out.ndim:
+        return stack
+    return stack.reshape(len(stack), *[1] * (out.ndim - value.ndim), *value.shape)
+
+
+def _matmul(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    if len(args) != 2 or kwargs or any(value.ndim < 2 for value in args):
+        return None
+    left, right = (_aligned(value, stacks, out) for value in args)
+    total: Tensor | None = None
+    if left is not None:
+        total = left @ args[1].detach()
+    if right is not None:
+        part = args[0].detach() @ right
+        total = part if total is None else total + part
+    return total
+
+
+def _joined(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    parts = list(args[0] if args else kwargs["tensors"])
+    dim = _option("dim", 1, args, kwargs, 0)
+    if not isinstance(dim, int):
+        return None
+    found = [stacks(part) for part in parts]
+    rows = next(len(stack) for stack in found if stack is not None)
+    filled = [
+        part.new_zeros(rows, *part.shape) if stack is None else stack
+        for part, stack in zip(parts, found, strict=True)
+    ]
+    at = dim if dim < 0 else dim + 1
+    return torch.stack(filled, at) if out.ndim > parts[0].ndim else torch.cat(filled, at)
 
 
 def _argument(name: str, at: int, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     return args[at] if len(args) > at else kwargs[name]
 
 
-def _batch_norm_slope(args: Sequence[Any], kwargs: dict[str, Any]) -> Tensor:
-    variance = _argument("running_var", 2, args, kwargs)
-    weight = kwargs.get("weight", args[3] if len(args) > 3 else None)
-    eps = kwargs.get("eps", args[7] if len(args) > 7 else 1e-5)
-    slope: Tensor = (variance + eps).rsqrt()
-    if weight is not None:
-        slope = slope * weight
-    return slope.detach().reshape([-1] + [1] * (args[0].ndim - 2))
+def _option(name: str, at: int, args: Sequence[Any], kwargs: dict[str, Any], default: Any) -> Any:
+    return args[at] if len(args) > at else kwargs.get(name, default)
 
 
-def _sum(args: Sequence[Any], stacks: Callable[[Any], Tensor | None]) -> Tensor:
-    shapes = [value.shape if isinstance(value, Tensor) else torch.Size() for value in args]
-    shape = torch.broadcast_shapes(*shapes)
-    total: Tensor | None = None
-    for value in args:
-        stack = stacks(value) if isinstance(value, Tensor) else None
-        if stack is None:
-            continue
-        missing = len(shape) - value.ndim
-        aligned = stack.reshape(stack.shape[0], *[1] * missing, *value.shape)
-        aligned = aligned.expand(stack.shape[0], *shape)
-        total = aligned if total is None else total + aligned
-    assert total is not None
-    return total
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+    **dict.fromkeys(("add", "__radd__"), _sum),
+    **dict.fromkeys(("mul", "__rmul__"), _product),
+    **dict.fromkeys(("matmul", "bmm", "__matmul__"), _matmul),
+    **dict.fromkeys(("cat", "concat", "stack"), _joined),
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _on_batch),
+    **dict.fromkeys(("avg_pool2d", "adaptive_avg_pool2d"), _on_batch),
+    "relu": _relu,
+    "linear": _linear,
+    "batch_norm": _batch_norm,
+    "layer_norm": _layer_norm,
+    "softmax": _softmax,
+    "scaled_dot_product_attention": _attention,
+    "max_pool2d": _max_pool,
+}
+_SEVERAL_MOVE = names(
+    "add __radd__ mul __rmul__ matmul bmm __matmul__ cat concat stack scaled_dot_product_attention"
+)
 
 
-def _vectorised(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    stacks: Callable[[Any], Tensor | None],
-    constants_to_zero: bool = False,
-) -> list[Tensor]:
-    """A function that is linear in what moves, on all rows."""
-    leaves, spec = tree_flatten((list(args), kwargs))
-    at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and _has(stacks, leaf)]
-    fixed = [
-        torch.zeros_like(leaf) if constants_to_zero and isinstance(leaf, Tensor) else leaf
-        for leaf in leaves
-    ]
-
-    def on_rows(*tangents: Tensor) -> Any:
-        for i, tangent in zip(at, tangents, strict=True):
-            fixed[i] = tangent
-        new_args, new_kwargs = tree_unflatten(fixed, spec)
-        return function(*new_args, **new_kwargs)
-
-    found = torch.vmap(on_rows)(*(row for i in at if (row := stacks(leaves[i])) is not None))
-    return [found] if isinstance(found, Tensor) else list(found)
-
-
-def _has(stacks: Callable[[Any], Tensor | None], leaf: Tensor) -> bool:
-    return stacks(leaf) is not None
+# --- everything else --------------------------------------------------------------------------
 
 
 def _differentiated(
     function: Callable[..., Any],
     args: Sequence[Any],
     kwargs: dict[str, Any],
-    stacks: Callable[[Any], Tensor | None],
+    stacks: Stacks,
 ) -> list[Tensor]:
     """Any function, in forward mode."""
+    from isotropy.equivariance._lie_derivative import lacks_forward_rule, plain_attention
+
     leaves, spec = tree_flatten((list(args), kwargs))
-    leaves = [leaf.detach() if isinstance(leaf, torch.nn.Parameter) else leaf for leaf in leaves]
-    at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and _has(stacks, leaf)]
+    at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and _moves(stacks, leaf)]
+    primals = tuple(leaves[i].detach() for i in at)
+    rows = tuple(stack for i in at if (stack := stacks(leaves[i])) is not None)
+    fixed = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
 
     def of_moving(*values: Tensor) -> list[Tensor]:
-        filled = list(leaves)
+        filled = list(fixed)
         for i, value in zip(at, values, strict=True):
             filled[i] = value
         new_args, new_kwargs = tree_unflatten(filled, spec)
         return _floating(function(*new_args, **new_kwargs))
 
-    primals = tuple(leaves[i].detach() for i in at)
-    rows = tuple(stack for i in at if (stack := stacks(leaves[i])) is not None)
+    def one_row(*tangents: Tensor) -> list[Tensor]:
+        moved: list[Tensor] = torch.func.jvp(of_moving, primals, tangents)[1]
+        return moved
+
     with plain_attention():
-        found: list[Tensor] = torch.vmap(
-            lambda *tangents: torch.func.jvp(of_moving, primals, tangents)[1]
-        )(*rows)
+        try:
+            if len(rows[0]) == 1:
+                return [row.unsqueeze(0) for row in one_row(*(row[0] for row in rows))]
+            found: list[Tensor] = torch.vmap(one_row)(*rows)
+        except (NotImplementedError, RuntimeError) as error:
+            if not lacks_forward_rule(error):
+                raise
+            return _in_reverse(of_moving, primals, rows)
     return found
+
+
+def _in_reverse(
+    function: Callable[..., list[Tensor]], primals: Sequence[Tensor], rows: Sequence[Tensor]
+) -> list[Tensor]:
+    """The same for a function without a forward rule: reverse mode twice, row by row."""
+    with torch.enable_grad():
+        points = [primal.clone().requires_grad_() for primal in primals]
+        values = function(*points)
+        dummies = [torch.zeros_like(value, requires_grad=True) for value in values]
+        pulled = torch.autograd.grad(
+            values, points, dummies, create_graph=True, materialize_grads=True
+        )
+        found: list[list[Tensor]] = [[] for _ in values]
+        for row in zip(*rows, strict=True):
+            moved = torch.autograd.grad(
+                pulled, dummies, row, retain_graph=True, materialize_grads=True
+            )
+            for stack, tangent in zip(found, moved, strict=True):
+                stack.append(tangent.detach())
+    return [torch.stack(stack) for stack in found]
+
+
+def _moves(stacks: Stacks, leaf: Tensor) -> bool:
+    return stacks(leaf) is not None
 
 
 def _floating(values: Any) -> list[Tensor]:
