@@ -162,8 +162,48 @@ class Axes:
             piece
             for axis in self.axes
             for piece in axis.pieces
-            if piece.side == side and piece.size > 1
+            if piece.side == side and piece.size > 1 and not axis.mixed
         ]
+
+    def coarsened(self) -> Axes:
+        """The coarser picture that is left where the last digits of the positions are gone.
+
+        After a patch of s samples was mixed into channels, or averaged, what is left of a side
+        are the digits that count s and more: so many samples, s times as far apart.
+
+        Example:
+            >>> side = Side(6, 1.0, 0.0, 6)
+            >>> patches = Axes((side,), (plain(2), Axis((Piece(3, 0, 2),)), plain(5)))
+            >>> patches.coarsened().sides
+            (Side(size=3, pitch=2.0, origin=0.5, whole=6),)
+        """
+        sides, found = list(self.sides), self
+        for number, side in enumerate(self.sides):
+            digits = sorted(self._digits(number), key=lambda piece: piece.stride)
+            first = stride = digits[0].stride if digits else 1
+            for piece in digits:
+                stride = stride * piece.size if piece.stride == stride else 0
+            if first == 1 or stride != side.size:
+                continue
+            origin = side.origin + side.pitch * (first - 1) / 2
+            sides[number] = Side(side.size // first, side.pitch * first, origin, side.whole)
+            found = found._with_strides_over(number, first)
+        return replace(found, sides=tuple(sides))
+
+    def _with_strides_over(self, number: int, by: int) -> Axes:
+        return replace(
+            self,
+            axes=tuple(
+                replace(
+                    axis,
+                    pieces=tuple(
+                        replace(piece, stride=piece.stride // by) if piece.side == number else piece
+                        for piece in axis.pieces
+                    ),
+                )
+                for axis in self.axes
+            ),
+        )
 
     def on_picture(self, x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply a linear map to the picture in a tensor, and zero to the extra tokens.
@@ -315,4 +355,16 @@ class _View:
                     return None
                 if self.source.axes[number].size > 1:
                     break
-        return Axis(tuple(reversed(pieces)))
+        return Axis(_joined(pieces[::-1]))
+
+
+def _joined(pieces: list[Piece]) -> tuple[Piece, ...]:
+    """Neighbouring pieces that count on from one another are one: windows put together again."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        last = joined[-1] if joined else Piece(1)
+        if last.side == piece.side >= 0 and last.stride == piece.stride * piece.size:
+            joined[-1] = Piece(last.size * piece.size, piece.side, piece.stride)
+        else:
+            joined.append(piece)
+    return tuple(joined)

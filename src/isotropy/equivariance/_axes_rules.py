@@ -71,7 +71,7 @@ def axes_after(
     elif name == "pad":
         found = _padded(first, args, kwargs)
     elif name == "linear":
-        found = Axes(sides, (*first.axes[:-1], _mixed(first.axes[-1], out.shape[-1])))
+        found = _mixed_along(first, -1, out.shape[-1])
     elif name in ("matmul", "bmm", "__matmul__", "__rmatmul__"):
         found = _product(args, out, tracked, axes_of)
     elif name == "einsum":
@@ -163,7 +163,7 @@ def _pointwise_convolution(name: str, axes: Axes, args: Sequence[Any], out: Tens
         return None
     if any(size != 1 for size in args[1].shape[2:]) or axes.shape[2:] != tuple(out.shape[2:]):
         return None
-    return Axes(axes.sides, (axes.axes[0], _mixed(axes.axes[1], out.shape[1]), *axes.axes[2:]))
+    return _mixed_along(axes, 1, out.shape[1])
 
 
 def _step(
@@ -222,8 +222,19 @@ def _padded(axes: Axes, args: Sequence[Any], kwargs: dict[str, Any]) -> Axes | N
 # --- products and sums ------------------------------------------------------------------------
 
 
+def _mixed_along(axes: Axes, at: int, size: int) -> Axes:
+    """The axes after a matrix was multiplied into one of them."""
+    at %= len(axes.axes)
+    rest = Axes(axes.sides, (*axes.axes[:at], plain(size), *axes.axes[at + 1 :]))
+    gone = {piece.side for piece in axes.axes[at].pieces if piece.side >= 0 and piece.size > 1}
+    left = {piece.side for axis in rest.axes if not axis.mixed for piece in axis.pieces}
+    if gone <= left:  # patches were mixed, and lie as the picture's samples did
+        return rest.coarsened()
+    return Axes(axes.sides, (*axes.axes[:at], _mixed(axes.axes[at], size), *axes.axes[at + 1 :]))
+
+
 def _mixed(axis: Axis, size: int) -> Axis:
-    """The axis after a matrix was multiplied into it."""
+    """An axis after a matrix was multiplied into it."""
     if axis.is_plain:
         return plain(size)
     return Axis(axis.pieces, axis.before, axis.after, 0 if size == axis.unmixed else size)
@@ -237,18 +248,15 @@ def _product(
         return None
     left = axes_of(a) if tracked(a) else None
     right = axes_of(b) if tracked(b) else None
-    one = left or right
-    assert one is not None
-    if left is not None and right is not None:
-        rows, columns = left.axes[-2], right.axes[-1]
-    elif left is not None:
-        rows, columns = left.axes[-2], _mixed(left.axes[-1], out.shape[-1])
-    else:
-        assert right is not None
-        rows, columns = _mixed(right.axes[-2], out.shape[-2]), right.axes[-1]
-    batches = [(axes.axes[:-2], axes.sides) for axes in (left, right) if axes is not None]
-    leading = _merged([axes for axes, _ in batches], out.shape[:-2])
-    return None if leading is None else Axes(one.sides, (*leading, rows, columns))
+    if right is None and left is not None and a.ndim == out.ndim:
+        return _mixed_along(left, -1, out.shape[-1])
+    if left is None and right is not None and b.ndim == out.ndim:
+        return _mixed_along(right, -2, out.shape[-2])
+    if left is None or right is None:
+        return None
+    rows, columns = left.axes[-2], right.axes[-1]
+    leading = _merged([left.axes[:-2], right.axes[:-2]], out.shape[:-2])
+    return None if leading is None else Axes(left.sides, (*leading, rows, columns))
 
 
 def _einsum(
@@ -299,7 +307,7 @@ def _reduced(axes: Axes, args: Sequence[Any], kwargs: dict[str, Any], out: Tenso
         for i, axis in enumerate(axes.axes)
         if keeps or i not in gone
     ]
-    return Axes(axes.sides, tuple(kept))
+    return Axes(axes.sides, tuple(kept)).coarsened()
 
 
 def _joined(

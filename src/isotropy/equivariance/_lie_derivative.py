@@ -95,6 +95,7 @@ def _carried(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor] | No
 
 def forward_mode(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
     """The same by PyTorch's forward mode, or by reverse mode twice where a rule is missing."""
+    x, tangent = x.contiguous(), tangent.contiguous()  # expanded tensors cannot be dual
     with plain_attention():
         try:
             value, moved, *_ = torch.func.jvp(lambda z: output_of(f(z.clone())), (x,), (tangent,))

@@ -2,127 +2,95 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback, Step
-from isotropy.equivariance._action import Action
-from isotropy.equivariance._evaluation import Model
+from isotropy.equivariance._action import INVARIANT, Action
+from isotropy.equivariance._axes import Axes
+from isotropy.equivariance._dependence import outputs_shape, require_derivative
+from isotropy.equivariance._evaluation import Model, output_of
+from isotropy.equivariance._group_actions import GroupAction, group_action
 from isotropy.equivariance._image_actions import as_action
 from isotropy.equivariance._layerwise import Layerwise, Method, layerwise
 from isotropy.equivariance._lee import LEE, batches, lee
+from isotropy.equivariance._measurement import Measurement
+from isotropy.equivariance._residuals import SampledError
+from isotropy.equivariance._sampled import _IMAGE_GROUPS, sampled_equivariance
+from isotropy.reps import Symmetry
 
+Measured: TypeAlias = Action | Symmetry | str
 
-@dataclass(frozen=True)
-class Measurement:
-    """How equivariant a model is.
+IMAGE_GROUPS = tuple(_IMAGE_GROUPS)
 
-    Args:
-        model: What the model is called.
-        inputs: How many inputs were measured.
-        errors: The LEE under each action.
-        layers: The contributions of layers under each action, where asked for.
-        rules: Unit, boundary rule and Lie-algebra element of each action.
-    """
-
-    model: str
-    inputs: int
-    errors: Mapping[str, LEE]
-    layers: Mapping[str, Layerwise]
-    rules: Mapping[str, Mapping[str, Any]]
-
-    def data(self) -> dict[str, Any]:
-        """The result as JSON knows it; ``layers`` and ``closure`` are null unless asked for."""
-        actions = {}
-        for name, found in self.errors.items():
-            parts = self.layers.get(name)
-            layers = None if parts is None else [vars(layer) for layer in parts.layers]
-            actions[name] = {
-                "lee": found.lee,
-                "lee_abs": found.lee_abs,
-                "stderr": _number(found.stderr),
-                "stderr_abs": _number(found.stderr_abs),
-                "layers": layers,
-                "closure": None if parts is None else parts.closure,
-                "layer_inputs": None if parts is None else parts.inputs,
-                **{key: value for key, value in self.rules[name].items() if key != "name"},
-            }
-        return {"model": self.model, "inputs": self.inputs, "actions": actions}
-
-    def __str__(self) -> str:
-        rows = [("action", "LEE", "standard error", "mean |L|")]
-        for name, found in self.errors.items():
-            error = f"{found.stderr:.1e}" if found.inputs > 1 else ""
-            rows.append((name, f"{found.lee:.4g}", error, f"{found.lee_abs:.4g}"))
-        text = _table(rows)
-        for name, parts in self.layers.items():
-            top = sorted(parts.layers, key=lambda layer: -layer.contribution)[:_SHOWN]
-            layers = [("layer", "kind", "contribution", "share")]
-            layers += [
-                (layer.name, layer.kind, f"{layer.contribution:.3g}", f"{layer.share:+.1%}")
-                for layer in parts.layers
-                if layer in top
-            ]
-            more = len(parts.layers) - len(top)
-            rest = f"\n({more} smaller ones not shown)" if more else ""
-            closes = f"sum of contributions − L: {parts.closure:.1e} of L"
-            text += f"\n\n{name}, {parts.inputs} inputs, layer by layer ({closes})\n"
-            text += _table(layers) + rest
-        return text
-
-
-_SHOWN = 20
-
-
-def _number(value: float) -> float | None:
-    return value if value == value else None  # JSON has no nan
-
-
-def _table(rows: Sequence[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(f"{text:<{width}}" for text, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    )
+_SAMPLED_INPUTS = 20
+_LAYER_BATCH = 4  # every unit's tangents are kept at once
+_PIXELS, _EIGHTH = 5, 1 / 8
 
 
 def measure(
     model: Model,
     data: Any,
-    actions: Action | str | Sequence[Action | str] = ("translation", "rotation"),
+    actions: Measured | Sequence[Measured] = ("translation", "rotation"),
     *,
     layers: bool = False,
     layer_inputs: int = 20,
+    samples: int = 10,
     softmax: bool = False,
     output: str | None = None,
     layouts: Mapping[str, str] | None = None,
     method: Method = "forward",
+    probes: int = 100,
     batch_size: int = 16,
     name: str | None = None,
+    generator: torch.Generator | int | None = 0,
     progress: ProgressCallback | None = None,
 ) -> Measurement:
     """Measure how equivariant a model is, end to end and, if asked, layer by layer.
 
+    Under each action:
+
+    - the local equivariance error over all inputs (`lee`);
+    - the error over sampled elements of its group (`sampled_equivariance`), on the first 20
+      inputs: shifts by up to 5 pixels and an eighth of the side, turns by up to 10°, other
+      actions up to t = 0.1, groups that act on vectors as a whole;
+    - where asked for, the contributions of layers (`layerwise`).
+
+    Discrete groups, for images "quarter_turns" and its kin, have the second alone.
+
+    A derivative that is zero is not taken on trust: where outputs change all the same, something
+    in the model stops it; where they are the same for all inputs, there is nothing to measure.
+
     Args:
         model: Any module or function.
         data: Inputs: a tensor, a `Dataset`, or an iterable of batches.
-        actions: Actions or their names.
+        actions: Actions or their names, or symmetries of vectors.
         layers: Whether to split the Lie derivative into the contributions of layers.
         layer_inputs: On how many of the inputs to do that.
+        samples: How many group elements to draw for the sampled error; 0 leaves it out.
         softmax: Whether the model gives logits whose probabilities are to be measured.
         output: How the actions act on outputs; see `lie_derivative`.
         layouts: How they act on values inside; see `layerwise`.
         method: How to find contributions; see `layerwise`.
-        batch_size: How many inputs to take at a time.
+        probes: How many random vectors the method "probes" takes.
+        batch_size: How many inputs to take at a time; layer by layer no more than 4.
         name: What to call the model.
+        generator: Seed or generator of samples and probes.
         progress: Told of each step.
 
     Returns:
         What was found; ``data()`` gives it for JSON, ``str()`` as a table.
+
+    Raises:
+        ValueError: If the model fails on the inputs, gives outputs that are not finite, do not
+            depend on the inputs or have no known action, or stops derivatives.
+        RuntimeError: If contributions do not add up; see `layerwise`.
 
     Example:
         >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
@@ -131,34 +99,214 @@ def measure(
         >>> [layer.name for layer in found.layers["rotation"].layers]
         ['0', '1', '3']
     """
-    given = [actions] if isinstance(actions, Action | str) else list(actions)
-    if not given:
-        raise ValueError("expected at least one action, got none")
+    given = [actions] if isinstance(actions, Action | Symmetry | str) else list(actions)
+    _require_counts(given, layer_inputs, samples, probes)
+    _require_layouts(model, layers, layouts or {})
     whole: Model = _Probabilities(model) if softmax else model
     kept = list(batches(data, batch_size))  # read once: an iterable may not come again
     if not kept:
         raise ValueError("expected at least one input, got none")
-    first = kept[0]
-    found = {action.name: action for action in (as_action(one, first) for one in given)}
+    subjects = [_subject(one, kept[0], output, samples) for one in given]
+    repeated = [s.name for i, s in enumerate(subjects) if s.name in {t.name for t in subjects[:i]}]
+    if repeated:
+        raise ValueError(f"expected each action once, got {repeated[0]} twice")
+    shape = outputs_shape(whole, kept)
+    if softmax and len(shape) != 2:
+        raise ValueError(f"expected outputs of shape (N, classes) for softmax, got {shape}")
+    _require_followed(model, shape, output)
+    told = _Told(progress, len(kept) + bool(samples) + layers, len(subjects))
     errors: dict[str, LEE] = {}
     parts: dict[str, Layerwise] = {}
-    for number, (title, action) in enumerate(found.items()):
-        if progress is not None:
-            progress(Step(number, len(found), title))
-        errors[title] = lee(whole, kept, action, output=output, batch_size=batch_size)
-        if layers:
-            found_parts = layerwise(
+    drawn: dict[str, SampledError] = {}
+    for subject in subjects:
+        if subject.action is not None:
+            errors[subject.name] = lee(
+                whole, kept, subject.action, output=output, progress=told.of_batches(subject.name)
+            )
+            if not errors[subject.name].lee or not subject.leaves_alone(kept[0], shape, output):
+                require_derivative(whole, kept, subject.action, subject.scale or _FAR)
+        if samples:
+            told.next(f"{subject.name}: sampled")
+            drawn[subject.name] = sampled_equivariance(
                 whole,
-                torch.cat(kept)[:layer_inputs],
-                action,
+                _first(kept, _SAMPLED_INPUTS, whole_batches=_is_exported(model)),
+                subject.elements,
+                scale=subject.scale,
+                samples=samples,
+                output=None if isinstance(subject.elements, Symmetry) else output,
+                batch_size=len(kept[0]),
+                generator=generator,
+            )
+        if layers and subject.action is not None:
+            told.next(f"{subject.name}: layer by layer")
+            found = layerwise(
+                whole,
+                _first(kept, layer_inputs),
+                subject.action,
                 layouts=_inside(layouts or {}) if softmax else layouts,
                 output=output,
                 method=method,
+                probes=probes,
+                batch_size=min(batch_size, _LAYER_BATCH),
+                generator=generator,
             )
-            parts[title] = _outside(found_parts) if softmax else found_parts
-    rules = {key: action.describe() for key, action in found.items()}
-    total = next(iter(errors.values())).inputs
-    return Measurement(name or _name_of(model), total, errors, parts, rules)
+            parts[subject.name] = _outside(found) if softmax else found
+    return Measurement(
+        name or _name_of(model),
+        sum(map(len, kept)),
+        errors,
+        parts,
+        rules={subject.name: subject.rules for subject in subjects},
+        sampled=drawn,
+        ranges={subject.name: (subject.scale, subject.words) for subject in subjects},
+    )
+
+
+# --- what is measured -------------------------------------------------------------------------
+
+_FAR = 0.1
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """Something to measure.
+
+    Args:
+        name: What it is called.
+        action: Of which the derivative is taken; None for a discrete group.
+        elements: From which elements are sampled.
+        scale: How far they go, in the action's unit; None for a whole group.
+        words: The same for a person.
+        rules: Unit, boundary rule and so on, for JSON.
+    """
+
+    name: str
+    action: Action | None
+    elements: Action | Symmetry | str
+    scale: float | None
+    words: str
+    rules: Mapping[str, Any]
+
+    def leaves_alone(self, x: Tensor, shape: tuple[int, ...], output: str | None) -> bool:
+        """Whether outputs are surely invariant, so that L is nothing but the derivative."""
+        assert self.action is not None
+        on_grid = isinstance(self.action.input_place(x), Axes)
+        return output == INVARIANT or (output is None and on_grid and len(shape) <= 2)
+
+
+def _subject(given: Measured, x: Tensor, output: str | None, samples: int) -> _Subject:
+    discrete: Symmetry | str | None = None
+    if isinstance(given, Symmetry):
+        if given.group.algebra:
+            given = group_action(given)
+        else:
+            discrete = given
+    elif isinstance(given, str) and x.ndim == 4 and given in IMAGE_GROUPS:
+        discrete = given
+    if discrete is not None:
+        if not samples:
+            raise ValueError(
+                f"expected samples for the discrete group {_name_of_group(discrete)}, which has no "
+                "derivative, got none"
+            )
+        rules = {"unit": None, "boundary": "none"}
+        if isinstance(discrete, Symmetry):
+            rules["symmetry"] = str(discrete)
+        name = _name_of_group(discrete)
+        return _Subject(name, None, discrete, None, "the whole group", rules)
+    assert not isinstance(given, Symmetry)
+    action = as_action(given, x)
+    at_input = action.input_place(x)
+    rules = action.describe()
+    if isinstance(action, GroupAction) and output is None:
+        return _Subject(action.name, action, action.symmetry, None, "the whole group", rules)
+    scale, words = _FAR, f"t up to {_FAR}"
+    if action.name.startswith("rotation"):
+        scale, words = math.radians(10), "up to 10°"
+    elif action.name.startswith("translation") and isinstance(at_input, Axes):
+        longest = max(side.whole for side in at_input.sides)
+        pixels = min(_PIXELS, longest * _EIGHTH)
+        scale, words = pixels / longest, f"up to {pixels:.3g} pixels"
+    return _Subject(action.name, action, action, scale, words, rules)
+
+
+def _name_of_group(group: Symmetry | str) -> str:
+    return group if isinstance(group, str) else str(group.group)
+
+
+# --- what cannot be measured ------------------------------------------------------------------
+
+
+def _require_counts(given: Sequence[Any], layer_inputs: int, samples: int, probes: int) -> None:
+    if not given:
+        raise ValueError("expected at least one action, got none")
+    lowest = (("layer_inputs", layer_inputs, 1), ("samples", samples, 0), ("probes", probes, 1))
+    for what, number, least in lowest:
+        if number < least:
+            raise ValueError(f"expected {what} of at least {least}, got {number}")
+
+
+def _require_layouts(model: Model, layers: bool, layouts: Mapping[str, str]) -> None:
+    """Refuse layouts that name no layer, and layers that cannot be told apart."""
+    if layers and _is_exported(model):
+        raise ValueError(
+            "expected a model made by Python code for the contributions of layers, got an exported "
+            "program, which has none"
+        )
+    if layouts and not layers:
+        raise ValueError(f"expected layouts only for layers, got {next(iter(layouts))!r}")
+    modules = dict(model.named_modules()) if isinstance(model, nn.Module) else {}
+    for pattern in layouts:
+        if not any(fnmatchcase(name, pattern) for name in modules):
+            raise ValueError(f"expected a pattern of the names of modules, got {pattern!r}")
+
+
+def _require_followed(model: Model, shape: tuple[int, ...], output: str | None) -> None:
+    if output is None and len(shape) > 2 and _is_exported(model):
+        raise ValueError(
+            f"expected output= for outputs of shape {shape} of an exported program, got none"
+        )
+
+
+def _is_exported(model: Model) -> bool:
+    """Whether a module is an exported program: a graph of PyTorch's inner operations."""
+    return isinstance(model, torch.fx.GraphModule) and any(
+        isinstance(node.target, torch._ops.OpOverload) for node in model.graph.nodes
+    )
+
+
+# --- how far it has come ----------------------------------------------------------------------
+
+
+class _Told:
+    """Counts steps over all actions, and tells them."""
+
+    def __init__(self, progress: ProgressCallback | None, each: int, actions: int) -> None:
+        self.progress, self.total, self.done = progress, each * actions, -1
+
+    def next(self, message: str) -> None:
+        """Begin another step."""
+        self.done += 1
+        if self.progress is not None:
+            self.progress(Step(self.done, self.total, message))
+
+    def of_batches(self, message: str) -> ProgressCallback:
+        """A callback that takes each batch as a step."""
+        return lambda _: self.next(message)
+
+
+def _first(kept: Sequence[Tensor], count: int, *, whole_batches: bool = False) -> Tensor:
+    """So many inputs; more in whole batches, where a program may take no others."""
+    taken: list[Tensor] = []
+    for batch in kept:
+        if sum(map(len, taken)) >= count or (taken and batch.shape[1:] != taken[0].shape[1:]):
+            break
+        taken.append(batch)
+    inputs = torch.cat(taken)
+    return inputs if whole_batches else inputs[:count]
+
+
+# --- softmax ----------------------------------------------------------------------------------
 
 
 class _Probabilities(nn.Module):
@@ -169,7 +317,7 @@ class _Probabilities(nn.Module):
         self.model = model
 
     def forward(self, x: Tensor) -> Tensor:
-        return torch.softmax(self.model(x), -1)
+        return torch.softmax(output_of(self.model(x)), -1)
 
 
 def _inside(layouts: Mapping[str, str]) -> dict[str, str]:

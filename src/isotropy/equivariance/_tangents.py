@@ -211,15 +211,20 @@ def _attention(
     out: Tensor,
 ) -> Tensor | None:
     """With A = softmax(s q kᵀ): d(Av) = dA v + A dv, dA = A ∘ (dS − Σ A ∘ dS)."""
-    options = {key: value for key, value in kwargs.items() if key not in ("scale", "dropout_p")}
-    if len(args) != 3 or any(value not in (None, False) for value in options.values()):
+    plain = all(kwargs.get(key) in (None, False) for key in ("is_causal", "enable_gqa"))
+    mask = kwargs.get("attn_mask")
+    if len(args) != 3 or not plain or (mask is not None and stacks(mask) is not None):
         return None
     query, key, value = (given.detach() for given in args)
     dq, dk, dv = (stacks(given) for given in args)
     if dq is None or dk is None or dv is None or query.shape[:-2] != key.shape[:-2]:
         return None
     scale = kwargs.get("scale") or query.shape[-1] ** -0.5
-    weights = torch.softmax(query @ key.mT * scale, -1)
+    logits = query @ key.mT * scale
+    if mask is not None:
+        is_kept = mask.dtype == torch.bool
+        logits = logits.masked_fill(~mask, -torch.inf) if is_kept else logits + mask.detach()
+    weights = torch.softmax(logits, -1)
     scores = dq @ key.mT
     scores += query @ dk.mT
     scores *= weights * scale

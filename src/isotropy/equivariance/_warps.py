@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from isotropy.equivariance._axes import Side
 from isotropy.equivariance._interpolation import Boundary, resample, shift
@@ -17,7 +18,7 @@ def fourier_warp(
     A matrix ((a, b), (c, d)) of determinant 1, a rotation for one, is a shear along x by (a − 1)/c
     after one along y by c, after one along x by (d − 1)/c. Any is a shear along y by c/a, after
     stretches by a and (ad − bc)/a, after a shear along x by b/a. Each of these interpolates only
-    along one axis. Maps with a < ½ are made of their square roots.
+    along one axis. They are near the identity where a ≥ ½; others are gone to in steps.
 
     Args:
         picture: Samples, shape (*, *sides).
@@ -29,13 +30,11 @@ def fourier_warp(
         stretched = _stretch(picture, element[0, 0], sides[0], boundary)
         return _shift(stretched, element[0, 1], sides[0], boundary)
     (a, b), (c, d) = element[0, :2], element[1, :2]
-    if float(a) < 0.5:
-        root = _square_root(element)
-        return fourier_warp(fourier_warp(picture, root, sides, boundary), root, sides, boundary)
     down, across = sides
     aspect = across.whole / down.whole
     # ρ(gh) = ρ(g)ρ(h): the last factor comes first
-    if abs(float(a * d - b * c) - 1) < 1e-12 and abs(float(c)) > max(1e-4, abs(float(a - 1))):
+    turned, squeezed = abs(float(c.detach())), abs(float((a - 1).detach()))
+    if abs(float((a * d - b * c).detach()) - 1) < 1e-12 and turned > max(1e-4, squeezed):
         found = _shear(picture, (d - 1) / c / aspect, across, down, boundary)
         found = _shear(found.mT, c * aspect, down, across, boundary).mT
         found = _shear(found, (a - 1) / c / aspect, across, down, boundary)
@@ -48,34 +47,28 @@ def fourier_warp(
     return _shift(found, element[0, 2], across, boundary)
 
 
-def _square_root(element: Tensor) -> Tensor:
-    """A matrix whose square is a given one without eigenvalues on the negative axis."""
-    root = element
-    for _ in range(40):  # Newton's iteration of Denman and Beavers, which converges quadratically
-        inverse = torch.linalg.solve(root, element)
-        step = (root + inverse) / 2
-        if bool(torch.allclose(step, root, rtol=0, atol=1e-15)):
-            break
-        root = step
-    return root
+def _is_just(by: Tensor, value: float) -> bool:
+    """Whether a step does nothing, nor has a derivative that does."""
+    tracked = by.requires_grad or forward_ad.unpack_dual(by).tangent is not None
+    return not tracked and float(by) == value
 
 
 def _shift(x: Tensor, by: Tensor, side: Side, boundary: Boundary) -> Tensor:
-    if not by.requires_grad and not bool(by):
+    if _is_just(by, 0):
         return x
     return shift(x, by * (side.whole / side.pitch), boundary)
 
 
 def _shear(x: Tensor, by: Tensor, along: Side, across: Side, boundary: Boundary) -> Tensor:
     """Shift rows along the last axis in proportion to their place across."""
-    if not by.requires_grad and not bool(by):
+    if _is_just(by, 0):
         return x
     rows = across.places(x) * by.to(x.device, x.dtype) * (along.whole / along.pitch)
     return shift(x, rows, boundary)
 
 
 def _stretch(x: Tensor, by: Tensor, side: Side, boundary: Boundary) -> Tensor:
-    if not by.requires_grad and float(by) == 1:
+    if _is_just(by, 1):
         return x
     by = by.to(x.device, x.dtype)
     middle = (side.whole - 1) / 2
