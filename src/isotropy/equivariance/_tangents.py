@@ -102,15 +102,28 @@ def _elementwise(
     return stack * slope
 
 
-def _relu(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    stacks: Stacks,
-    out: Tensor,
-) -> Tensor | None:
-    stack = stacks(args[0])
-    return None if stack is None else stack * (out > 0)
+def _known_slope(slope: Callable[[Tensor, Tensor, dict[str, Any]], Tensor]) -> Rule:
+    """The rule of an elementwise function whose slope follows from its argument and result."""
+
+    def rule(
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        stacks: Stacks,
+        out: Tensor,
+    ) -> Tensor | None:
+        stack = stacks(args[0])
+        if stack is None or any(value not in (False, None) for value in args[1:]):
+            return None
+        return stack * slope(args[0].detach(), out.detach(), kwargs)
+
+    return rule
+
+
+def _gelu_slope(z: Tensor, out: Tensor, kwargs: dict[str, Any]) -> Tensor:
+    approximate = kwargs.get("approximate", "none")
+    slope: Tensor = torch.ops.aten.gelu_backward(torch.ones_like(z), z, approximate=approximate)
+    return slope
 
 
 def _linear(
@@ -179,9 +192,8 @@ def _layer_norm(
     dims = tuple(range(-len(_argument("normalized_shape", 1, args, kwargs)), 0))
     weight = _option("weight", 2, args, kwargs, None)
     eps = _option("eps", 4, args, kwargs, 1e-5)
-    variance, mean = torch.var_mean(z, dims, correction=0, keepdim=True)
-    scale = (variance + eps).rsqrt()
-    normal = (z - mean) * scale
+    shape = list(z.shape[-len(dims) :])
+    normal, _, scale = torch.native_layer_norm(z, shape, None, None, eps)
     centred = stack - stack.mean(dims, keepdim=True)
     moved: Tensor = (centred - normal * (stack * normal).mean(dims, keepdim=True)) * scale
     return moved if weight is None else moved * weight.detach()
@@ -350,7 +362,11 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("cat", "concat", "stack"), _joined),
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _on_batch),
     **dict.fromkeys(("avg_pool2d", "adaptive_avg_pool2d"), _on_batch),
-    "relu": _relu,
+    "relu": _known_slope(lambda z, out, kwargs: out > 0),
+    "relu6": _known_slope(lambda z, out, kwargs: (out > 0) & (out < 6)),
+    "tanh": _known_slope(lambda z, out, kwargs: 1 - out * out),
+    "sigmoid": _known_slope(lambda z, out, kwargs: out * (1 - out)),
+    "gelu": _known_slope(_gelu_slope),
     "linear": _linear,
     "batch_norm": _batch_norm,
     "layer_norm": _layer_norm,
