@@ -13,7 +13,14 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from isotropy.bases import Basis, equivariant_basis
-    from isotropy.equivariance import assert_equivariant, equivariance_error
+    from isotropy.equivariance import (
+        assert_equivariant,
+        equivariance_error,
+        layerwise,
+        lee,
+        lie_derivative,
+        measure,
+    )
     from isotropy.groups import Group, identify, parse_group
     from isotropy.nn import EMLP
     from isotropy.reps import (
@@ -30,7 +37,14 @@ if TYPE_CHECKING:
 
 _ROOMS = {
     "bases": ["Basis", "equivariant_basis"],
-    "equivariance": ["assert_equivariant", "equivariance_error"],
+    "equivariance": [
+        "assert_equivariant",
+        "equivariance_error",
+        "layerwise",
+        "lee",
+        "lie_derivative",
+        "measure",
+    ],
     "groups": ["Group", "identify", "parse_group"],
     "nn": ["EMLP"],
     "reps": [
@@ -64,6 +78,10 @@ __all__ = [
     "equivariance_error",
     "equivariant_basis",
     "identify",
+    "layerwise",
+    "lee",
+    "lie_derivative",
+    "measure",
     "parse_group",
     "parse_rep",
 ]

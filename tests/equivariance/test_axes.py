@@ -37,9 +37,12 @@ class Traced:
         if axes is None:
             return
         assert axes.shape == tuple(self.picture.shape)
-        if not axes.is_whole or axes.is_invariant:
-            return
         extra = self.picture < 0
+        if axes.is_invariant:
+            assert bool(extra.all())
+            return
+        if not axes.is_whole:
+            return
         moved = {}
         for name in ("picture", "row", "column"):
             seen: list[Tensor] = []
@@ -127,7 +130,7 @@ def follow(data: st.DataObject, start: Traced) -> None:
         start.check()
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=180, deadline=None, derandomize=True)
 @given(st.data(), st.booleans(), st.sampled_from([(4, 6), (3, 3), (1, 4), (8, 2)]))
 def test_chains_of_views_of_images(
     data: st.DataObject, channels_last: bool, size: tuple[int, int]
@@ -135,7 +138,7 @@ def test_chains_of_views_of_images(
     follow(data, image(2, 2, *size, channels_last=channels_last))
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=120, deadline=None, derandomize=True)
 @given(st.data(), st.integers(0, 2), st.integers(0, 1))
 def test_chains_of_views_of_tokens(data: st.DataObject, before: int, after: int) -> None:
     follow(data, tokens(2, 4, 2, 3, before, after))

@@ -144,10 +144,10 @@ def test_translation_of_a_wave_by_up_to_five_pixels() -> None:
     gap = torch.cos(phase - 2 * torch.pi * k * t) - torch.cos(torch.tensor(phase).double())
     for squared, true in ((False, gap.abs().mean()), (True, gap.square().mean())):
         found = sampled_equivariance(
-            first_pixel, wave, action, scale=5 / n, samples=600, squared=squared
+            first_pixel, wave, action, scale=5 / n, samples=250, squared=squared
         )
         assert abs(found.value - float(true)) < 4 * found.standard_error
-        assert found.standard_error < 0.05 * float(true)
+        assert found.standard_error < 0.08 * float(true)
 
 
 def test_rotations_of_vectors_against_the_integral() -> None:
@@ -158,10 +158,10 @@ def test_rotations_of_vectors_against_the_integral() -> None:
     residual = (turn.mT @ weight @ turn @ x[0]) - weight @ x[0]
     true = float(residual.norm(dim=1).mean())
     found = sampled_equivariance(
-        lambda x: x @ weight.T, x, group_action(symmetry), scale=0.5, samples=500
+        lambda x: x @ weight.T, x, group_action(symmetry), scale=0.5, samples=200
     )
     assert abs(found.value - true) < 4 * found.standard_error
-    whole = sampled_equivariance(lambda x: x @ weight.T, x, symmetry, samples=500)
+    whole = sampled_equivariance(lambda x: x @ weight.T, x, symmetry, samples=200)
     assert whole.value > found.value  # all angles, not only small ones
 
 
@@ -274,6 +274,18 @@ def test_the_model_is_as_it_was() -> None:
     with pytest.raises(RuntimeError):
         sampled_equivariance(model, x, "translation", scale=0.1)
     assert [module.training for module in model.modules()][:4] == modes[:4]
+
+
+def test_functions_may_change_their_input() -> None:
+    x = normal(2, 3)
+    before = x.clone()
+
+    def unchanged(x: Tensor) -> Tensor:
+        return x
+
+    found = sampled_equivariance(lambda x: x.mul_(2), x, [(unchanged, unchanged)] * 3)
+    assert found.value == 0
+    assert torch.equal(x, before)
 
 
 def test_bad_input() -> None:

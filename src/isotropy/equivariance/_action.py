@@ -19,10 +19,8 @@ Place: TypeAlias = Axes | Rep | Literal["invariant", "points", "vectors"]
 class Action(ABC):
     """A one-parameter group ρ(t) = exp(tX) acting on inputs, and on what follows from them.
 
-    Args:
-        name: What it is called.
-        unit: What t = 1 means.
-        boundary: What is taken to lie outside the data; "none" where there is no outside.
+    It has a ``name``; a ``unit``, which says what t = 1 means; and a ``boundary``, what is taken
+    to lie outside the data ("none" where there is no outside).
     """
 
     name: str

@@ -56,6 +56,10 @@ def axes_after(
         tracked: Whether a value follows from the input.
         axes_of: The axes of such a value.
     """
+    if name == "__setitem__" and tracked(args[0]):
+        return axes_of(args[0])
+    if name.startswith("fft_"):
+        return None
     given = [value for value in flat_tensors((args, kwargs)) if tracked(value)]
     known = [axes_of(value) for value in given]
     sides = next((axes.sides for axes in known if axes is not None), None)
@@ -195,9 +199,16 @@ def _step(
         stride, padding = option("stride", 2, kernel), option("padding", 3, 0)
         dilation = option("dilation", 4, 1) if name.startswith("max") else 1
         return stride, (kernel - 1) * dilation / 2 - padding
-    if kwargs.get("align_corners") and size > 1:
+    if name.startswith("adaptive"):
+        return n / size, (n / size - 1) / 2
+    if option("align_corners", 4, False) and size > 1:
         return (n - 1) / (size - 1), 0.0
-    return n / size, (n / size - 1) / 2
+    factor = option("scale_factor", 2, None)
+    pitch = 1 / factor if factor and not kwargs.get("recompute_scale_factor") else n / size
+    mode = option("mode", 3, "nearest")
+    if mode.startswith("nearest") and pitch > 1:  # samples are taken as they are
+        return pitch, float(pitch // 2) if mode == "nearest-exact" else 0.0
+    return pitch, (pitch - 1) / 2
 
 
 def _padded(axes: Axes, args: Sequence[Any], kwargs: dict[str, Any]) -> Axes | None:
@@ -294,7 +305,7 @@ def _einsum(
 
 
 def _reduced(axes: Axes, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> Axes | None:
-    dims = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    dims = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis"))
     if dims is None:
         return Axes(axes.sides, ()) if out.ndim == 0 else None
     dims = (dims,) if isinstance(dims, int) else tuple(dims)
@@ -314,7 +325,7 @@ def _joined(
     args: Sequence[Any], kwargs: dict[str, Any], tracked: Callable[[Any], bool], axes_of: AxesOf
 ) -> Axes | None:
     parts = list(args[0] if args else kwargs["tensors"])
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+    dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
     if not isinstance(dim, int):
         return None
     dim %= parts[0].ndim
@@ -344,7 +355,7 @@ def _stacked(
     args: Sequence[Any], kwargs: dict[str, Any], tracked: Callable[[Any], bool], axes_of: AxesOf
 ) -> Axes | None:
     parts = list(args[0] if args else kwargs["tensors"])
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else 0)
+    dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
     known = [axes for part in parts if tracked(part) and (axes := axes_of(part)) is not None]
     if any(axes.axes != known[0].axes for axes in known):
         return None

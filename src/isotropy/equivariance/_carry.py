@@ -2,28 +2,43 @@
 
 Operations are seen where PyTorch's functions are called from Python. They run as they are; beside
 each, `push` moves the tangents of its arguments to its results. Values are told from one another
-by identity, so changes in place are followed too, unless a view of the changed value lives on.
+by identity; a change in place is passed on to all values that share its memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from inspect import signature
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from isotropy.equivariance._axes_rules import flat_tensors, names, share_memory
 from isotropy.equivariance._evaluation import Model
+from isotropy.equivariance._in_place import changed_in_place, out_of_place, overwritten
 from isotropy.equivariance._tangents import push
 
-IN_PLACE = names("__iadd__ __isub__ __imul__ __itruediv__ __setitem__")
-_LEAVES_PYTORCH = names("item tolist numpy __array__ __float__ data_ptr")
-_STOPS_GRADIENTS = names("detach detach_ _set_grad_enabled")
+LEAVES_PYTORCH = names(
+    "item tolist numpy __array__ __float__ __complex__ data_ptr __dlpack__ untyped_storage "
+    "tensor asarray"
+)
+_ALIKE = names("to type_as expand_as view_as reshape_as")
+_NEW = names(
+    "zeros_like ones_like empty_like full_like rand_like randn_like new_zeros new_ones new_empty "
+    "new_full new_tensor"
+)
+_IS_RANDOM = names("dropout alpha_dropout feature_dropout dropout1d dropout2d dropout3d")
+
+
+def called(func: Any) -> tuple[Any, str]:
+    """What PyTorch was asked to do, and its name; reading ``data`` is detaching."""
+    if getattr(func, "__self__", None) is Tensor.data:
+        return Tensor.detach, "detach"
+    return func, getattr(func, "__name__", str(func)).partition(".")[0]
 
 
 @dataclass
@@ -32,7 +47,7 @@ class Moving:
 
     Args:
         rows: Its tangents, shape (rows, *value.shape).
-        stale: Whether the value was changed behind this tensor's back.
+        stale: Whether the value was changed in a way that cannot be followed.
     """
 
     rows: Tensor
@@ -77,7 +92,6 @@ class Carrier(TorchFunctionMode):
         self.constants: Any = WeakTensorKeyDictionary()
         self.names_of_constants: dict[int, str] = {}
         self.escaped = False  # whether a value may have come from outside PyTorch's functions
-        self.stops = False  # whether gradients, as opposed to derivatives, are stopped somewhere
         self.calls = 0
         if isinstance(model, nn.Module):
             named = (*model.named_parameters(), *model.named_buffers())
@@ -94,24 +108,28 @@ class Carrier(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         self.calls += 1
-        name = getattr(func, "__name__", str(func)).partition(".")[0]
+        func, name = called(func)
         tensors = flat_tensors((args, kwargs))
         given = [value for value in tensors if value in self.values]
-        self.stops |= name in _STOPS_GRADIENTS
-        if not given:
+        if not given or _only_alike(name, args, given):
             return self._constant(func, args, kwargs, tensors)
         if kwargs.get("out") is not None:
             raise ValueError(f"expected operations without out=, got {name}{self.where()}")
+        if _draws(name, args, kwargs):
+            raise ValueError(
+                "expected a model that draws no random numbers in evaluation mode, got "
+                f"{name}{self.where()}"
+            )
         self._look_for_strangers(tensors)
-        self.escaped |= name in _LEAVES_PYTORCH
-        changed = _changed_in_place(name, args, kwargs)
-        before = args if changed is None else (changed.detach().clone(), *args[1:])
+        self.escaped |= name in LEAVES_PYTORCH
+        changed = changed_in_place(name, args, kwargs)
+        swap: dict[int, Tensor] = {}
+        before = (args, kwargs) if changed is None else _as_before(changed, (args, kwargs), swap)
         out = func(*args, **kwargs)
         results = _floating(changed if changed is not None else out)
         if results:
             self._check_fresh(given, name)
-            pure, pure_args, pure_kwargs, pure_name = _out_of_place(func, name, before, kwargs)
-            swap = {id(before[0]): changed} if changed is not None else {}
+            pure, pure_args, pure_kwargs, pure_name = out_of_place(func, name, *before)
             call = Call(
                 pure,
                 pure_name,
@@ -122,6 +140,9 @@ class Carrier(TorchFunctionMode):
                 changed,
             )
             self._carry(call, results)
+        for tensor in flat_tensors(out):
+            if tensor not in self.values:  # counts and comparisons move in jumps, if at all
+                self.constants[tensor] = True
         return out
 
     def _constant(self, func: Any, args: Any, kwargs: Any, tensors: list[Tensor]) -> Any:
@@ -142,8 +163,8 @@ class Carrier(TorchFunctionMode):
     def _check_fresh(self, given: list[Tensor], name: str) -> None:
         if any(self.values[value].stale for value in given):
             raise ValueError(
-                "expected values that do not change in place after a view of them was taken, got "
-                f"one used by {name}{self.where()}; write the change out of place"
+                "expected values that do not change in place after a view of another type was "
+                f"taken, got one used by {name}{self.where()}; write the change out of place"
             )
 
     def _carry(self, call: Call, results: list[Tensor]) -> None:
@@ -163,18 +184,40 @@ class Carrier(TorchFunctionMode):
                 f"expected {len(results)} tangents from {call.name}, got {len(stacks)}"
                 f"{self.where()}"
             )
-        if call.changed is not None:
-            self._make_stale(call.changed)
+        for result, rows in zip(results, stacks, strict=True):
+            if rows.shape[1:] != result.shape:
+                raise RuntimeError(
+                    f"expected tangents of shape {tuple(result.shape)} from {call.name}, got "
+                    f"{tuple(rows.shape[1:])}{self.where()}"
+                )
+        stacks = [rows.to(result.dtype) for result, rows in zip(results, stacks, strict=True)]
         self._store(call, results, stacks)
+        if call.changed is not None:
+            self._follow_aliases(call, call.changed)
 
     def _store(self, call: Call, results: list[Tensor], stacks: list[Tensor]) -> None:
         for result, rows in zip(results, stacks, strict=True):
             self.values[result] = self._new(rows)
 
-    def _make_stale(self, changed: Tensor) -> None:
-        for other in list(self.values.keys()):
-            if other is not changed and share_memory(other, changed):
-                self.values[other].stale = True
+    def _follow_aliases(self, call: Call, changed: Tensor) -> None:
+        """Pass a change in place on to the values that share its memory."""
+        new = self.values[changed].rows
+        for other in (*self.values.keys(), *self.constants.keys()):
+            if other is changed or not share_memory(other, changed):
+                continue
+            if other not in self.values:
+                self.values[other] = self._new(new.new_zeros(len(new), *other.shape))
+                self.constants.pop(other, None)
+            moving = self.values[other]
+            count = max(len(new), len(moving.rows))
+            rows = with_rows(moving.rows, count)
+            found = overwritten(other, rows, changed, with_rows(new, count))
+            moving.stale |= found is None
+            moving.rows = rows if found is None else found
+            self._changed_along(call, moving)
+
+    def _changed_along(self, call: Call, moving: Any) -> None:
+        """Told of a value that a change in place of another has changed."""
 
 
 def with_rows(rows: Tensor, count: int) -> Tensor:
@@ -185,63 +228,45 @@ def with_rows(rows: Tensor, count: int) -> Tensor:
     return torch.cat([rows, rows.new_zeros(missing, *rows.shape[1:])])
 
 
+def _only_alike(name: str, args: Any, given: list[Tensor]) -> bool:
+    """Whether an operation takes no more than type and shape from the values that move."""
+    if name in _NEW:
+        return len(given) == 1 and given[0] is args[0]
+    return name in _ALIKE and all(value is not args[0] for value in given)
+
+
+def _draws(name: str, args: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether an operation leaves out entries at random."""
+    if name == "scaled_dot_product_attention":
+        return bool(args[4] if len(args) > 4 else kwargs.get("dropout_p"))
+    if name.rstrip("_") not in _IS_RANDOM:
+        return False
+    share = args[1] if len(args) > 1 else kwargs.get("p", 0.5)
+    return bool(share and (args[2] if len(args) > 2 else kwargs.get("training", True)))
+
+
+def _as_before(changed: Tensor, values: Any, swap: dict[int, Tensor]) -> Any:
+    """Arguments with copies of those that a change in place changes; ``swap`` leads back."""
+
+    def kept(value: Any) -> Any:
+        if not isinstance(value, Tensor) or not share_memory(value, changed):
+            return value
+        copy = value.detach().clone()
+        swap[id(copy)] = value
+        return copy
+
+    return tree_map(kept, values)
+
+
 def _floating(values: Any) -> list[Tensor]:
     return [v for v in flat_tensors(values) if v.is_floating_point() or v.is_complex()]
 
 
-# --- changes in place -------------------------------------------------------------------------
-
-
-def _is_changing_method(name: str) -> bool:
-    return name.endswith("_") and not name.endswith("__") and name != "requires_grad_"
-
-
-def _changed_in_place(name: str, args: Any, kwargs: dict[str, Any]) -> Tensor | None:
-    """The tensor that an operation changes, None where it makes a new one."""
-    if not args or not isinstance(args[0], Tensor):
-        return None
-    if _is_changing_method(name) or name in IN_PLACE or kwargs.get("inplace"):
-        return args[0]
-    # functions such as relu(x, True) take inplace as a positional argument
-    function = getattr(nn.functional, name, None)
-    if function is not None and any(value is True for value in args):
-        try:
-            parameters = list(signature(function).parameters)
-        except (TypeError, ValueError):
-            return None
-        at = parameters.index("inplace") if "inplace" in parameters else len(args)
-        if at < len(args) and args[at] is True:
-            return args[0]
-    return None
-
-
-def _out_of_place(
-    func: Any, name: str, args: Any, kwargs: dict[str, Any]
-) -> tuple[Any, Any, dict[str, Any], str]:
-    """The operation that makes a new tensor instead of changing one, and its name."""
-    if name == "__setitem__":
-        return func, args, kwargs, name
-    if name in IN_PLACE:
-        plain = {"itruediv": "div"}.get(name.strip("_"), name.strip("_")[1:])
-        return getattr(Tensor, plain), args, kwargs, plain
-    if name == "copy_":
-        return Tensor.expand_as, (args[1], args[0]), {}, "expand_as"
-    if _is_changing_method(name):
-        plain = name[:-1]
-        return getattr(Tensor, plain, None) or getattr(torch, plain), args, kwargs, plain
-    if kwargs.get("inplace"):
-        return func, args, {**kwargs, "inplace": False}, name
-    if _changed_in_place(name, args, kwargs) is not None:
-        at = list(signature(getattr(nn.functional, name)).parameters).index("inplace")
-        return func, (*args[:at], False, *args[at + 1 :]), kwargs, name
-    return func, args, kwargs, name
-
-
 def _set_item(args: Any, stack: Callable[[Any], Tensor | None], like: Tensor) -> Tensor:
     target, index, value = args
-    index = index if isinstance(index, tuple) else (index,)
     found = stack(target)
     found = like.new_zeros(len(like), *target.shape) if found is None else found.clone()
     tangent = stack(value) if isinstance(value, Tensor) else None
-    found[(slice(None), *index)] = 0 if tangent is None else tangent
+    for i, row in enumerate(found):  # an axis in front would change what several indices mean
+        row[index] = 0 if tangent is None else tangent[i].to(row.dtype)
     return found

@@ -36,9 +36,11 @@ from isotropy.equivariance._carry import Call, Carrier, Moving, with_rows
 from isotropy.equivariance._colour_actions import ColourAction
 from isotropy.equivariance._evaluation import Model
 from isotropy.equivariance._kinds import kind_of_function, kind_of_module
+from isotropy.equivariance._lie_derivative import not_compiled
 from isotropy.reps import Rep
 
 _DIGITS = 2 / 3  # values that agree in so many of their digits are equal
+_MAKES_PICTURES = ("conv", "avg_pool", "max_pool", "batch_norm", "fft_i")
 _PASSES_ON = VIEWS | IDENTITIES | {"pad"}
 
 
@@ -101,10 +103,13 @@ class Follower(Carrier):
         try:
             if isinstance(self.model, nn.Module):
                 for name, module in self.model.named_modules():
+                    _require_python(name, module)
                     entering = self._entering(name, module, _is_unit(name, module))
                     handles.append(module.register_forward_pre_hook(entering))
-                    handles.append(module.register_forward_hook(self._leaving))
-            with self:
+                    # also where a module raises and the model goes on
+                    leaving = module.register_forward_hook(self._leaving, always_call=True)
+                    handles.append(leaving)
+            with not_compiled(), self:
                 yield
         finally:
             for handle in handles:
@@ -117,8 +122,8 @@ class Follower(Carrier):
 
         return enter
 
-    def _leaving(self, _: nn.Module, __: Any, out: Any) -> None:
-        name, module, is_unit = self._active.pop()
+    def _leaving(self, module: nn.Module, __: Any, out: Any) -> None:
+        name, _, is_unit = self._active.pop()
         self.calls += 1
         with torch._C.DisableTorchFunction():
             for self._result, tensor in enumerate(flat_tensors(out)):
@@ -163,6 +168,9 @@ class Follower(Carrier):
             if not self._in_unit():
                 self._settle(result, value)
 
+    def _changed_along(self, call: Call, moving: _Followed) -> None:
+        moving.charge = moving.charge or self._unit(call)
+
     def _unit(self, call: Call) -> tuple[str, str]:
         """The name and kind of an operation that is called as a function."""
         name = call.name.strip("_")
@@ -197,7 +205,7 @@ class Follower(Carrier):
             if views is not None and len(views) == len(results):
                 return list(views)
         found = axes_after(call.name, call.args, call.kwargs, results[0], tracked, axes_of)
-        if found is None and call.name.startswith(("conv", "avg_pool", "max_pool", "batch_norm")):
+        if found is None and call.name.startswith(_MAKES_PICTURES):
             guess = self.action.guessed_place(tuple(results[0].shape), self.at_input)
             found = guess if isinstance(guess, Axes) else None
         return [found, *[None] * (len(results) - 1)]
@@ -262,6 +270,14 @@ class Follower(Carrier):
         """How the action acts on a value, where the operations before it tell."""
         moving = self.values.get(y)
         return moving.place if moving is not None and _is_known(moving.place) else None
+
+
+def _require_python(name: str, module: nn.Module) -> None:
+    if isinstance(module, torch.jit.ScriptModule):
+        raise RuntimeError(
+            "expected modules that run in Python, so that they can be followed, got a scripted one"
+            f"{' at ' + name if name else ''}; lie_derivative and lee take it as a whole"
+        )
 
 
 def _is_unit(name: str, module: nn.Module) -> bool:

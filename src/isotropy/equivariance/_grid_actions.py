@@ -156,6 +156,8 @@ class GridAction(Action):
             raise ValueError(f"expected one direction, {names}, got {self.name}")
         if not isinstance(place, Axes) or place.is_invariant:
             return torch.zeros_like(z)
+        if z.is_complex():
+            return torch.complex(self.act(z.real, place), self.act(z.imag, place))
         return place.on_picture(z, lambda picture: self._derivative(picture, place.sides))
 
     def _derivative(self, picture: Tensor, sides: tuple[Side, ...]) -> Tensor:

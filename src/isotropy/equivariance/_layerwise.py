@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from math import sqrt
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from isotropy._run import generator as make_generator
 from isotropy.equivariance._action import Action, Place
 from isotropy.equivariance._evaluation import Model, evaluating, inputs_for, output_of
 from isotropy.equivariance._follow import Follower
 from isotropy.equivariance._image_actions import as_action
-from isotropy.equivariance._lie_derivative import forward_mode, jvp
+from isotropy.equivariance._lee import require_finite
+from isotropy.equivariance._lie_derivative import forward_mode
 from isotropy.equivariance._output_place import place_of_output
 from isotropy.equivariance._reverse import contributions_in_reverse
 
@@ -135,8 +137,8 @@ def layerwise(
         The contributions, in the order in which units act.
 
     Raises:
-        ValueError: If the action cannot act on inputs or outputs of this shape, or a value is
-            changed in place after a view of it was taken.
+        ValueError: If the action cannot act on inputs or outputs of this shape, a layout is for no
+            module, or the model draws random numbers.
         RuntimeError: If the contributions do not add up, because a part of the model runs outside
             PyTorch's functions.
 
@@ -160,6 +162,7 @@ def layerwise(
             f"expected a batch size of at least 1 and at least 2 probes, got {batch_size} and "
             f"{probes}"
         )
+    _require_modules(model, layouts or {})
     x = inputs_for(model, x).detach()
     action = as_action(action, x)
     action.input_place(x)  # refuses inputs of another shape
@@ -174,6 +177,14 @@ def layerwise(
                 )
                 tally.add(found)
     return tally.result(action.name, len(x), method)
+
+
+def _require_modules(model: Model, layouts: Mapping[str, str]) -> None:
+    known = [name for name, _ in model.named_modules()] if isinstance(model, nn.Module) else []
+    for pattern in layouts:
+        if not any(fnmatchcase(name, pattern) for name in known):
+            shown = ", ".join(name for name in known if name)[:200] or "no modules"
+            raise ValueError(f"expected layouts for modules among {shown}, got {pattern!r}")
 
 
 @dataclass(frozen=True)
@@ -216,7 +227,7 @@ def _one_direction(
             y = output_of(model(point))
         place = place_of_output(follower.place_of(y), tuple(y.shape), action, x, output)
         parts = follower.outcome(y, place)
-        derivative = _derivative(model, x, action, place, follower.stops)
+        derivative = _derivative(model, x, action, place)
         dim = y[0].numel()
         rows = parts.flatten(2) if parts.ndim > 2 else parts.unsqueeze(-1)
         whole = derivative.reshape(len(x), -1)
@@ -233,17 +244,17 @@ def _one_direction(
         squares, products = reverse.squares, reverse.products
         lengths = squares.sqrt()
         closure = reverse.closure
+    require_finite([whole], action.name)
     total = whole.abs().square().sum(-1).double() / dim
     _require_closure(closure, whole, lengths)
     names = list(follower.units)
     return _Found(names, follower.kinds, squares, lengths, products, total, closure)
 
 
-def _derivative(model: Model, x: Tensor, action: Action, place: Place, stops: bool) -> Tensor:
-    """The whole, found independently: by PyTorch's forward mode, unless gradients are stopped."""
+def _derivative(model: Model, x: Tensor, action: Action, place: Place) -> Tensor:
+    """The whole, found independently, by PyTorch's forward mode."""
     with torch.no_grad():
-        differentiate = jvp if stops else forward_mode
-        moved, y = differentiate(model, x, action.tangent(x))
+        moved, y = forward_mode(model, x, action.tangent(x))
         return (moved - action.act(y, place)).detach()
 
 
@@ -262,8 +273,8 @@ def _require_closure(closure: float, whole: Tensor, lengths: Tensor) -> None:
     if not closure <= allowed:
         raise RuntimeError(
             "expected contributions that add up to the Lie derivative, got a relative difference "
-            f"of {closure:.1e}: a part of the model runs outside PyTorch's functions (compiled, "
-            "scripted, or a custom backward that is not the derivative)"
+            f"of {closure:.1e}: a part of the model runs outside PyTorch's functions (numpy, a "
+            "custom autograd.Function) or draws random numbers"
         )
 
 

@@ -148,8 +148,7 @@ def batches(
     if isinstance(data, Dataset):
         data = data.x
     if isinstance(data, tuple | list) and data and isinstance(data[0], Tensor):
-        same = len(data) == 2 and isinstance(data[1], Tensor) and len(data[0]) == len(data[1])
-        data = data[0] if same else data
+        data = data[0] if _are_pairs(data) else data
     if isinstance(data, Tensor):
         parts: Iterable[Any] = data.split(batch_size) if data.ndim else ()
         total = -(-len(data) // batch_size) if data.ndim else 0
@@ -167,6 +166,14 @@ def batches(
             progress(Step(done, total or None, "measuring"))
         if len(x):
             yield x
+
+
+def _are_pairs(data: Sequence[Any]) -> bool:
+    """Whether data are (inputs, targets), as opposed to a sequence of batches."""
+    if len(data) != 2 or not isinstance(data[1], Tensor):
+        return False
+    x, y = data
+    return bool(x.ndim and y.ndim and len(x) == len(y) and x.shape[1:] != y.shape[1:])
 
 
 def lee_penalty(
@@ -280,8 +287,9 @@ def equivariance_gap(
         ...     "train": smooth.repeat_interleave(4, 3),
         ...     "noise": torch.rand(4, 1, 8, 8, generator=generator),
         ... }
-        >>> gap = equivariance_gap(lambda x: x[..., ::2, ::2], sets, "translation")
-        >>> gap.gaps()["noise"][0] > 0
+        >>> gap = equivariance_gap(torch.nn.MaxPool2d(2), sets, "translation")
+        >>> difference, stderr = gap.gaps()["noise"]
+        >>> difference > 0
         True
     """
     if len(sets) < 2:

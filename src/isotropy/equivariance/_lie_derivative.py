@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
+from torch.overrides import TorchFunctionMode
 
 from isotropy.equivariance._action import Action
 from isotropy.equivariance._evaluation import Model, evaluating, inputs_for, output_of
@@ -82,12 +85,12 @@ def _carried(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor] | No
     point = x.clone()  # a model may change its input
     carrier = Carrier(f, point, tangent.unsqueeze(0))
     try:
-        with carrier:
+        with not_compiled(), carrier:
             y = output_of(f(point))
     except (ValueError, NotImplementedError) as error:
         if carrier.calls == 0 or isinstance(error, NotImplementedError):
             raise
-        return None  # a change in place that cannot be followed
+        return None  # an operation that cannot be followed
     if carrier.escaped or y not in carrier.values:
         return None
     return carrier.values[y].rows[0], y
@@ -96,14 +99,112 @@ def _carried(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor] | No
 def forward_mode(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
     """The same by PyTorch's forward mode, or by reverse mode twice where a rule is missing."""
     x, tangent = x.contiguous(), tangent.contiguous()  # expanded tensors cannot be dual
-    with plain_attention():
+    whole = _WholeDerivative()
+
+    def function(z: Tensor) -> Tensor:
+        with whole:
+            return output_of(f(z.clone()))
+
+    with plain_attention(), not_compiled():
         try:
-            value, moved, *_ = torch.func.jvp(lambda z: output_of(f(z.clone())), (x,), (tangent,))
+            value, moved, *_ = torch.func.jvp(function, (x,), (tangent,))
         except (NotImplementedError, RuntimeError) as error:
-            if not lacks_forward_rule(error):
+            if not whole.left and not lacks_forward_rule(error):
                 raise
-            return twice_in_reverse(f, x, tangent, error)
+            if whole.left and not lacks_forward_rule(error):
+                raise RuntimeError(f"{_UNSEEN}, got {whole.left}: {error}") from error
+            moved, value = twice_in_reverse(f, x, tangent, error)
+            _require_backward(f, x, tangent, moved)
+        if whole.left:
+            _require_seen(f, x, tangent, moved, whole.left)
     return moved, value
+
+
+_UNSEEN = (
+    "expected a model that computes with PyTorch's functions, so that it can be differentiated"
+)
+
+
+class _WholeDerivative(TorchFunctionMode):
+    """Differentiate a function where it stops gradients, and notice where values leave PyTorch.
+
+    A detached value still depends on the input: it keeps its tangent, and only gradients with
+    respect to parameters stop.
+
+    Args:
+        in_reverse: Whether derivatives are found by backward passes, which must go on then.
+    """
+
+    def __init__(self, *, in_reverse: bool = False) -> None:
+        super().__init__()
+        self.in_reverse = in_reverse
+        self.left = ""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        from isotropy.equivariance._carry import LEAVES_PYTORCH, called
+
+        func, name = called(func)
+        if name in ("detach", "detach_"):
+            return args[0].view_as(args[0]) if self.in_reverse else _detached(args[0])
+        if name == "_set_grad_enabled" and self.in_reverse:
+            return None
+        if name in LEAVES_PYTORCH and _has_numbers(args):
+            self.left = name
+        return func(*args, **(kwargs or {}))
+
+
+def _detached(z: Tensor) -> Tensor:
+    value, tangent = forward_ad.unpack_dual(z)
+    if tangent is None:
+        return z.detach()
+    dual: Tensor = forward_ad.make_dual(value.detach(), tangent.detach())
+    return dual
+
+
+def _has_numbers(args: Any) -> bool:
+    from isotropy.equivariance._axes_rules import flat_tensors
+
+    return any(value.is_floating_point() or value.is_complex() for value in flat_tensors(args))
+
+
+def _require_seen(f: Model, x: Tensor, tangent: Tensor, moved: Tensor, left: str) -> None:
+    """Compare a derivative with differences, where part of the function may be unseen."""
+    eps = torch.finfo(x.dtype).eps
+    size = float(tangent.abs().max())
+    step = eps ** (1 / 3) * max(float(x.abs().max()), 1e-3) / size if size else 0.0
+    with torch.no_grad():
+        if not step:
+            return
+        above, below = (output_of(f((x + h * tangent).clone())) for h in (step, -step))
+        gap = float(((above - below) / (2 * step) - moved).norm())
+        rounding = 10 * eps * float(above.norm()) / step
+        if gap > _UNSEEN_SHARE * float(moved.norm()) + rounding:
+            raise RuntimeError(f"{_UNSEEN}, got one in which {left}() hides how outputs move")
+
+
+def _require_backward(f: Model, x: Tensor, tangent: Tensor, moved: Tensor) -> None:
+    """Compare a derivative from backward passes with the function itself, where it can be seen."""
+    with torch.no_grad():
+        found = _carried(f, x.detach(), tangent.detach())
+        if found is None:
+            return
+        gap, size = float((found[0] - moved).norm()), float(found[0].norm())
+    if gap > torch.finfo(x.dtype).eps ** 0.5 * max(size, float(moved.detach().norm())):
+        raise RuntimeError(
+            "expected backward functions that are derivatives, got a derivative that is off by "
+            f"{gap:.1e} where it should be {size:.1e}"
+        )
+
+
+_UNSEEN_SHARE = 0.02  # kinks of piecewise linear models stay below this
+
+
+def not_compiled() -> AbstractContextManager[Any]:
+    """Compiled parts of a model run as they were written; nothing to do if there can be none."""
+    if "torch._dynamo" not in sys.modules:
+        return nullcontext()
+    stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
+    return stance
 
 
 def plain_attention() -> AbstractContextManager[Any]:
@@ -134,7 +235,8 @@ def twice_in_reverse(
     with torch.enable_grad():
         point = x if x.requires_grad else x.detach().clone().requires_grad_()
         # a copy, so that a model that works in place does not do so on a leaf
-        value = output_of(f(point.clone()))
+        with _WholeDerivative(in_reverse=True):
+            value = output_of(f(point.clone()))
         try:
             if not value.requires_grad:
                 return torch.zeros_like(value), value.detach()

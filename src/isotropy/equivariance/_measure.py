@@ -29,7 +29,7 @@ Measured: TypeAlias = Action | Symmetry | str
 
 IMAGE_GROUPS = tuple(_IMAGE_GROUPS)
 
-_SAMPLED_INPUTS = 20
+_FEWEST_SAMPLED = 10  # inputs; a tenth of all, where that is more
 _LAYER_BATCH = 4  # every unit's tangents are kept at once
 _PIXELS, _EIGHTH = 5, 1 / 8
 
@@ -57,9 +57,9 @@ def measure(
     Under each action:
 
     - the local equivariance error over all inputs (`lee`);
-    - the error over sampled elements of its group (`sampled_equivariance`), on the first 20
-      inputs: shifts by up to 5 pixels and an eighth of the side, turns by up to 10°, other
-      actions up to t = 0.1, groups that act on vectors as a whole;
+    - the error over sampled elements of its group (`sampled_equivariance`), on the first tenth of
+      the inputs (at least 10): shifts by up to 5 pixels and an eighth of the side, turns by up to
+      10°, other actions up to t = 0.1, groups that act on vectors as a whole;
     - where asked for, the contributions of layers (`layerwise`).
 
     Discrete groups, for images "quarter_turns" and its kin, have the second alone.
@@ -96,13 +96,14 @@ def measure(
         >>> net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 3))
         >>> x = torch.rand(5, 1, 8, 8, generator=torch.Generator().manual_seed(0))
         >>> found = measure(net, x, "rotation", layers=True)
-        >>> [layer.name for layer in found.layers["rotation"].layers]
-        ['0', '1', '3']
+        >>> ", ".join(layer.name for layer in found.layers["rotation"].layers)
+        '0, 1, 3'
     """
     given = [actions] if isinstance(actions, Action | Symmetry | str) else list(actions)
     _require_counts(given, layer_inputs, samples, probes)
     _require_layouts(model, layers, layouts or {})
-    whole: Model = _Probabilities(model) if softmax else model
+    whole: Model = _Program(model) if _is_exported(model) else model
+    whole = _Probabilities(whole) if softmax else whole
     kept = list(batches(data, batch_size))  # read once: an iterable may not come again
     if not kept:
         raise ValueError("expected at least one input, got none")
@@ -114,6 +115,8 @@ def measure(
     if softmax and len(shape) != 2:
         raise ValueError(f"expected outputs of shape (N, classes) for softmax, got {shape}")
     _require_followed(model, shape, output)
+    inputs = sum(map(len, kept))
+    sampled_inputs = max(_FEWEST_SAMPLED, math.ceil(inputs / 10))
     told = _Told(progress, len(kept) + bool(samples) + layers, len(subjects))
     errors: dict[str, LEE] = {}
     parts: dict[str, Layerwise] = {}
@@ -121,7 +124,11 @@ def measure(
     for subject in subjects:
         if subject.action is not None:
             errors[subject.name] = lee(
-                whole, kept, subject.action, output=output, progress=told.of_batches(subject.name)
+                whole,
+                iter(kept),  # a list of two would be read as inputs and targets
+                subject.action,
+                output=output,
+                progress=told.of_batches(subject.name),
             )
             if not errors[subject.name].lee or not subject.leaves_alone(kept[0], shape, output):
                 require_derivative(whole, kept, subject.action, subject.scale or _FAR)
@@ -129,7 +136,7 @@ def measure(
             told.next(f"{subject.name}: sampled")
             drawn[subject.name] = sampled_equivariance(
                 whole,
-                _first(kept, _SAMPLED_INPUTS, whole_batches=_is_exported(model)),
+                _first(kept, sampled_inputs, whole_batches=_is_exported(model)),
                 subject.elements,
                 scale=subject.scale,
                 samples=samples,
@@ -153,7 +160,7 @@ def measure(
             parts[subject.name] = _outside(found) if softmax else found
     return Measurement(
         name or _name_of(model),
-        sum(map(len, kept)),
+        inputs,
         errors,
         parts,
         rules={subject.name: subject.rules for subject in subjects},
@@ -226,7 +233,7 @@ def _subject(given: Measured, x: Tensor, output: str | None, samples: int) -> _S
     elif action.name.startswith("translation") and isinstance(at_input, Axes):
         longest = max(side.whole for side in at_input.sides)
         pixels = min(_PIXELS, longest * _EIGHTH)
-        scale, words = pixels / longest, f"up to {pixels:.3g} pixels"
+        scale, words = pixels / longest, f"up to {pixels:.3g} pixel{'s' if pixels != 1 else ''}"
     return _Subject(action.name, action, action, scale, words, rules)
 
 
@@ -306,7 +313,22 @@ def _first(kept: Sequence[Tensor], count: int, *, whole_batches: bool = False) -
     return inputs if whole_batches else inputs[:count]
 
 
-# --- softmax ----------------------------------------------------------------------------------
+# --- models around the model ------------------------------------------------------------------
+
+
+class _Program(nn.Module):
+    """An exported program, its operations hidden so that PyTorch differentiates them.
+
+    They have the names of functions that are followed, but other arguments.
+    """
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Any:
+        with torch._C.DisableTorchFunction():
+            return self.model(x)
 
 
 class _Probabilities(nn.Module):

@@ -13,9 +13,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from isotropy.equivariance._action import Action
+from isotropy.equivariance._axes_rules import flat_tensors, share_memory
+from isotropy.equivariance._carry import called
 from isotropy.equivariance._evaluation import Model, output_of
 from isotropy.equivariance._follow import Follower
-from isotropy.equivariance._lie_derivative import jvp, plain_attention
+from isotropy.equivariance._in_place import changed_in_place, out_of_place
+from isotropy.equivariance._lie_derivative import forward_mode, not_compiled, plain_attention
 from isotropy.equivariance._output_place import place_of_output
 
 
@@ -74,11 +77,13 @@ def contributions_in_reverse(
     with plain_attention():
         with torch.no_grad(), follower.watching():
             y = output_of(model(point))
+        if y.is_complex():
+            raise ValueError(f'expected real outputs unless method="forward", got {y.dtype}')
         place = place_of_output(follower.place_of(y), tuple(y.shape), action, x, output)
         follower.calls += 1  # what the output itself adds comes after all calls
         follower.outcome(y, place)
         with torch.no_grad():
-            moved, _ = jvp(model, x, action.tangent(x))
+            moved, _ = forward_mode(model, x, action.tangent(x))
             derivative = moved - action.act(y, place)
         at_end = found.pop((follower.calls, 0), None)
         left_over = follower.left_over(y, place)
@@ -157,36 +162,72 @@ class _Injector(TorchFunctionMode):
         try:
             if isinstance(self.model, nn.Module):
                 for module in self.model.modules():
-                    handles.append(module.register_forward_hook(self._leaving))
-            with self:
+                    leaving = module.register_forward_hook(self._leaving, always_call=True)
+                    handles.append(leaving)
+            with not_compiled(), self:
                 yield
         finally:
             for handle in handles:
                 handle.remove()
 
-    def _leaving(self, _: nn.Module, __: Any, out: Any) -> Any:
+    def _leaving(self, _: nn.Module, args: Any, out: Any) -> Any:
+        self.calls += 1
         with torch._C.DisableTorchFunction():
-            return self._injected(out)
+            return self._injected(out, flat_tensors(args))
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return self._injected(func(*args, **(kwargs or {})))
-
-    def _injected(self, out: Any) -> Any:
         self.calls += 1
+        func, name = called(func)
+        kwargs = kwargs or {}
+        if name in ("detach", "detach_"):  # it stops gradients, but not how values depend
+            return self._injected(args[0].view_as(args[0]), [])
+        if name == "_set_grad_enabled":
+            return self._injected(None, [])
+        changed = changed_in_place(name, args, kwargs)
+        if changed is None or not torch.is_grad_enabled():
+            return self._injected(func(*args, **kwargs), [])
+        copy = changed.clone()  # backward passes may need it as it was
+        before = tuple(copy if value is changed else value for value in args)
+        pure, pure_args, pure_kwargs, _ = out_of_place(func, name, before, kwargs)
+        new = pure(*pure_args, **pure_kwargs)
+        if new.shape != changed.shape or share_memory(new, copy):  # a view in place
+            return self._injected(func(*args, **kwargs), [])
+        changed.copy_(new)
+        self._injected(changed, [changed])
+        return None if name == "__setitem__" else changed
+
+    def _injected(self, out: Any, held: list[Tensor]) -> Any:
+        """Results with ε D added, in place for tensors that the model holds already."""
         if self.calls not in self.results:
             return out
         leaves, spec = tree_flatten(out)
-        at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        at = [i for i, leaf in enumerate(leaves) if _is_floating(leaf)]
         for result, i in enumerate(at):
             event = self.found.get((self.calls, result))
-            if event is not None:
-                number, own = event
-                leaves[i] = leaves[i] + self.epsilon[number] * own
+            if event is None:
+                continue
+            added = self.epsilon[event[0]] * event[1]
+            if any(leaves[i] is tensor for tensor in held):
+                leaves[i].add_(added)
+            else:
+                leaves[i] = leaves[i] + added
         return tree_unflatten(leaves, spec)
 
     def along(self, rows: Tensor, v: Tensor) -> Tensor:
         """v·C for each unit, shape (units, 1)."""
         if not rows.requires_grad:
             return torch.zeros(len(self.epsilon), 1, dtype=torch.float64)
-        (slope,) = torch.autograd.grad(rows, self.epsilon, v, retain_graph=True)
+        try:
+            (slope,) = torch.autograd.grad(
+                rows, self.epsilon, v, retain_graph=True, materialize_grads=True
+            )
+        except RuntimeError as error:
+            raise RuntimeError(
+                "expected a model that can be differentiated by backward passes, got one that "
+                f'cannot; method="forward" does without them: {error}'
+            ) from error
         return slope.double().cpu().unsqueeze(1)
+
+
+def _is_floating(leaf: Any) -> bool:
+    return isinstance(leaf, Tensor) and (leaf.is_floating_point() or leaf.is_complex())

@@ -8,6 +8,7 @@ vectorised over the rows.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from isotropy.equivariance._axes_rules import IDENTITIES, VIEWS, names
+from isotropy.equivariance._axes_rules import IDENTITIES, VIEWS, flat_tensors, names
 
 Stacks: TypeAlias = Callable[[Any], Tensor | None]
 Rule: TypeAlias = Callable[
@@ -55,7 +56,7 @@ def push(
     moving = [leaf for leaf in leaves if isinstance(leaf, Tensor) and stacks(leaf) is not None]
     only_first = len(moving) == 1 and bool(args) and moving[0] is args[0]
     if only_first and (name in IDENTITIES or name in VIEWS or name in _LINEAR):
-        return _on_rows(function, name, args, kwargs, stacks)
+        return _on_rows(function, name, args, kwargs, stacks, results)
     rule = _RULES.get(name)
     if rule is not None and (only_first or name in _SEVERAL_MOVE):
         found = rule(function, args, kwargs, stacks, results[0])
@@ -70,16 +71,37 @@ def _on_rows(
     args: Sequence[Any],
     kwargs: dict[str, Any],
     stacks: Stacks,
+    results: Sequence[Tensor],
 ) -> list[Tensor]:
     """Operations that are linear, or only move entries."""
     stack = stacks(args[0])
     assert stack is not None
     if name in IDENTITIES:
-        return [stack if name == "type_as" else function(stack, *args[1:], **kwargs)]
-    if name == "pad" and kwargs.get("value"):
-        kwargs = {**kwargs, "value": None}
-    found = torch.vmap(lambda row: function(row, *args[1:], **kwargs))(stack)
-    return [found] if isinstance(found, Tensor) else list(found)
+        return [stack.to(results[0].device, results[0].dtype)]
+    rest = args[1:]
+    if name == "pad":  # with zeros, whatever the value
+        rest, kwargs = args[1:3], {key: kwargs[key] for key in kwargs if key != "value"}
+    if name in ("view", "view_as") and results[0].dtype == args[0].dtype:
+        function = torch.reshape  # tangents may lie in memory in another way
+        rest, kwargs = (results[0].shape,), {}
+
+    def of_row(row: Tensor) -> list[Tensor]:
+        return _floating(function(row, *rest, **kwargs))
+
+    return _over_rows(of_row, (stack,))
+
+
+def _over_rows(function: Callable[..., list[Tensor]], stacks: tuple[Tensor, ...]) -> list[Tensor]:
+    """A function of one row of each stack, for all rows."""
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There is a performance drop")
+            return list(torch.vmap(function)(*stacks))
+    except RuntimeError as error:
+        if "vmap" not in str(error) and "atching rule" not in str(error):
+            raise
+    found = [function(*rows) for rows in zip(*stacks, strict=True)]
+    return [torch.stack(rows) for rows in zip(*found, strict=True)]
 
 
 # --- rules ------------------------------------------------------------------------------------
@@ -93,8 +115,10 @@ def _elementwise(
     out: Tensor,
 ) -> Tensor | None:
     stack = stacks(args[0])
-    if stack is None or any(isinstance(value, Tensor) for value in args[1:]):
+    if stack is None or any(isinstance(value, Tensor) for value in (*args[1:], *kwargs.values())):
         return None
+    if stack.is_complex():
+        return None  # abs, for one, has no complex slope
     value = args[0].detach()
     slope: Tensor = torch.func.jvp(
         lambda z: function(z, *args[1:], **kwargs), (value,), (torch.ones_like(value),)
@@ -237,6 +261,8 @@ def _attention(
         is_kept = mask.dtype == torch.bool
         logits = logits.masked_fill(~mask, -torch.inf) if is_kept else logits + mask.detach()
     weights = torch.softmax(logits, -1)
+    if mask is not None:
+        weights = weights.nan_to_num()  # nothing is attended to where all is masked
     scores = dq @ key.mT
     scores += query @ dk.mT
     scores *= weights * scale
@@ -333,7 +359,7 @@ def _joined(
     out: Tensor,
 ) -> Tensor | None:
     parts = list(args[0] if args else kwargs["tensors"])
-    dim = _option("dim", 1, args, kwargs, 0)
+    dim = _option("dim", 1, args, kwargs, kwargs.get("axis", 0))
     if not isinstance(dim, int):
         return None
     found = [stacks(part) for part in parts]
@@ -412,11 +438,18 @@ def _differentiated(
         try:
             if len(rows[0]) == 1:
                 return [row.unsqueeze(0) for row in one_row(*(row[0] for row in rows))]
-            found: list[Tensor] = torch.vmap(one_row)(*rows)
+            found = _over_rows(one_row, rows)
         except (NotImplementedError, RuntimeError) as error:
             if not lacks_forward_rule(error):
                 raise
-            return _in_reverse(of_moving, primals, rows)
+            try:
+                return _in_reverse(of_moving, primals, rows)
+            except (NotImplementedError, RuntimeError) as other:
+                name = getattr(function, "__name__", str(function))
+                raise RuntimeError(
+                    "expected operations that can be differentiated, forwards or twice in reverse, "
+                    f"got {name}: {other}"
+                ) from other
     return found
 
 
@@ -446,9 +479,5 @@ def _moves(stacks: Stacks, leaf: Tensor) -> bool:
 
 
 def _floating(values: Any) -> list[Tensor]:
-    if isinstance(values, Tensor):
-        values = [values]
-    elif isinstance(values, dict):
-        values = list(values.values())
-    flat = [value for value in values if isinstance(value, Tensor)]
+    flat = flat_tensors(values)
     return [value for value in flat if value.is_floating_point() or value.is_complex()]

@@ -27,6 +27,9 @@ class Settings:
         models: Only the models whose names are among these.
         test_rows: How many rows, or trajectories, results are reported on.
         step: The step of the integrator in training, for experiments with dynamics.
+        images: A folder of photographs, for experiments that look at some.
+        data: A folder with folders of data by name (mnist, cifar10, …), to be used in place of
+            the public sets and weights of these names.
         device: Where tensors live.
         out: A folder for the result and for finished cells, from which a later run goes on.
 
@@ -48,6 +51,8 @@ class Settings:
     models: tuple[str, ...] | None = None
     test_rows: int | None = None
     step: float | None = None
+    images: Path | None = None
+    data: Path | None = None
     device: str = "cpu"
     out: Path | None = None
 

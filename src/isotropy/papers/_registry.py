@@ -9,8 +9,15 @@ from isotropy.papers._experiment import Experiment
 _MODULES = {
     "finzi2023/figure2.5": "finzi2023_figure2_5",
     "finzi2023/figure2.6": "finzi2023_figure2_6",
+    "finzi2023/figure4.2": "finzi2023_figure4_2",
+    "finzi2023/figure4.4": "finzi2023_figure4_4",
+    "finzi2023/figure4.5": "finzi2023_figure4_5",
+    "finzi2023/figure4.6": "finzi2023_figure4_6",
+    "finzi2023/figure4.7": "finzi2023_figure4_7",
+    "finzi2023/figureA.3": "finzi2023_figure_a3",
     "finzi2023/table2.2": "finzi2023_table2_2",
     "finzi2023/theorem-a.2": "finzi2023_theorem_a2",
+    "finzi2023/theorem4.1": "finzi2023_theorem4_1",
 }
 
 

@@ -1,0 +1,24 @@
+"""The command line: one command, one verb per job."""
+
+from isotropy.cli._basis import Method, basis
+from isotropy.cli._data import data_app, data_get
+from isotropy.cli._frame import BAD_INPUT, INTERRUPTED, Answer, Frame, app, main, run, verb
+from isotropy.cli._measure import measure
+from isotropy.cli._reproduce import reproduce
+
+__all__ = [
+    "BAD_INPUT",
+    "INTERRUPTED",
+    "Answer",
+    "Frame",
+    "Method",
+    "app",
+    "basis",
+    "data_app",
+    "data_get",
+    "main",
+    "measure",
+    "reproduce",
+    "run",
+    "verb",
+]

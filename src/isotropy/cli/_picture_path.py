@@ -1,0 +1,13 @@
+"""Pictures are refused before anything is computed for them."""
+
+from pathlib import Path
+
+
+def check_picture(path: Path) -> None:
+    """Refuse a picture that could not be written before anything is computed for it."""
+    if path.suffix.lower() != ".png":
+        raise ValueError(f"expected a file name ending in .png for --plot, got {str(path)!r}")
+    if not path.absolute().parent.is_dir():
+        raise ValueError(f"expected an existing folder for --plot, got {str(path.parent)!r}")
+    if path.is_dir():
+        raise ValueError(f"expected a file for --plot, got the folder {str(path)!r}")
