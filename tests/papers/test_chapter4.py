@@ -17,6 +17,7 @@ from isotropy.papers import _pretrained as pretrained_module
 from isotropy.papers import _trained_classifiers as trained_module
 from isotropy.papers._classifiers import (
     Classifier,
+    Training,
     _rate,
     accuracy,
     shifted_and_flipped,
@@ -241,7 +242,7 @@ def test_every_recipe_learns_dark_from_bright(recipe: Any) -> None:
     y = torch.arange(64) % 2
     x = torch.where(y[:, None, None, None] == 1, x, 0.3 * x)
     model = Classifier("CNN", 8).network(x, 2, seed=0)
-    train(model, (x, y), recipe, 100, batch=32, seed=0)
+    train(model, (x, y), recipe, 100, batch=32, rate=3e-3, seed=0)
     assert not model.training
     with torch.no_grad():
         expected = float((model(x).argmax(1) == y).double().mean())
@@ -270,7 +271,7 @@ def test_a_classifier_is_trained_once(
     classifier = Classifier("CNN", 4)
 
     def made(seed: int, where: Settings) -> nn.Module:
-        return trained(classifier, images, images.digest(), 1, 32, seed, where)
+        return trained(classifier, images, images.digest(), Training(1, 32, 1e-3), seed, where)
 
     first = made(0, settings)
     monkeypatch.setattr(trained_module, "train", lambda *args, **kwargs: pytest.fail("again"))
@@ -291,7 +292,7 @@ def test_fewer_images_take_as_many_steps(data: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(trained_module, "train", count)
     images = image_set("cifar10", tiny(data))
     for rows in (None, 10):
-        trained(Classifier("CNN", 4, rows=rows), images, "", 3, 16, 0, tiny(data))
+        trained(Classifier("CNN", 4, rows=rows), images, "", Training(3, 16, 1e-3), 0, tiny(data))
     assert seen == [(64, 12), (10, 12)]
 
 
@@ -341,6 +342,8 @@ def test_a_tiny_figure_4_5(data: Path, tmp_path: Path) -> None:
         # by Jensen's inequality, mean |L| is at most the root of the mean of L²
         assert found[name, "mean |L| translation"] ** 2 <= found[name, "LEE translation"]
     assert any("Spearman's ρ with accuracy" in note for note in result.notes)
+    few = experiment("finzi2023/figure4.5").run(tiny(data, models=names[:1]), ignore)
+    assert any("are too few to tell" in note for note in few.notes)
     require_picture(result, tmp_path / "a.png")
 
 

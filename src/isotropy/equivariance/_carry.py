@@ -38,6 +38,8 @@ def called(func: Any) -> tuple[Any, str]:
     """What PyTorch was asked to do, and its name; reading ``data`` is detaching."""
     if getattr(func, "__self__", None) is Tensor.data:
         return Tensor.detach, "detach"
+    if isinstance(func, torch._ops.OpOverload):
+        return func, str(func)  # of an exported program; its arguments come in another order
     return func, getattr(func, "__name__", str(func)).partition(".")[0]
 
 
@@ -84,10 +86,13 @@ class Carrier(TorchFunctionMode):
         model: The model, whose parameters are known not to move.
         x: The input.
         rows: Its tangents, shape (rows, *x.shape).
+        keep_graph: Whether gradients, where they are enabled, flow through the tangents.
     """
 
-    def __init__(self, model: Model, x: Tensor, rows: Tensor) -> None:
+    def __init__(self, model: Model, x: Tensor, rows: Tensor, *, keep_graph: bool = False) -> None:
         super().__init__()
+        self.keep_graph = keep_graph
+        self.grads = torch.is_grad_enabled()
         self.values: Any = WeakTensorKeyDictionary()
         self.constants: Any = WeakTensorKeyDictionary()
         self.names_of_constants: dict[int, str] = {}
@@ -109,6 +114,10 @@ class Carrier(TorchFunctionMode):
         kwargs = kwargs or {}
         self.calls += 1
         func, name = called(func)
+        if name == "_set_grad_enabled":
+            self.grads = bool(args[0])
+        elif self.keep_graph and self.grads and not torch.is_grad_enabled():
+            self.escaped = True  # inside a custom function, whose gradients are its own affair
         tensors = flat_tensors((args, kwargs))
         given = [value for value in tensors if value in self.values]
         if not given or _only_alike(name, args, given):
@@ -122,6 +131,7 @@ class Carrier(TorchFunctionMode):
             )
         self._look_for_strangers(tensors)
         self.escaped |= name in LEAVES_PYTORCH
+        self.escaped |= isinstance(func, torch._ops.OpOverload) and func._schema.is_mutable
         changed = changed_in_place(name, args, kwargs)
         swap: dict[int, Tensor] = {}
         before = (args, kwargs) if changed is None else _as_before(changed, (args, kwargs), swap)
@@ -174,7 +184,7 @@ class Carrier(TorchFunctionMode):
         def stack(value: Any) -> Tensor | None:
             return moving.get(id(call.original(value)))
 
-        with torch.no_grad():
+        with torch.set_grad_enabled(self.keep_graph and torch.is_grad_enabled()):
             if call.name == "__setitem__":
                 stacks = [_set_item(call.args, stack, next(iter(moving.values())))]
             else:
@@ -251,7 +261,7 @@ def _as_before(changed: Tensor, values: Any, swap: dict[int, Tensor]) -> Any:
     def kept(value: Any) -> Any:
         if not isinstance(value, Tensor) or not share_memory(value, changed):
             return value
-        copy = value.detach().clone()
+        copy = value.clone()
         swap[id(copy)] = value
         return copy
 
@@ -267,6 +277,7 @@ def _set_item(args: Any, stack: Callable[[Any], Tensor | None], like: Tensor) ->
     found = stack(target)
     found = like.new_zeros(len(like), *target.shape) if found is None else found.clone()
     tangent = stack(value) if isinstance(value, Tensor) else None
-    for i, row in enumerate(found):  # an axis in front would change what several indices mean
+    for i in range(len(found)):  # an axis in front would change what several indices mean
+        row = found[i]
         row[index] = 0 if tangent is None else tangent[i].to(row.dtype)
     return found

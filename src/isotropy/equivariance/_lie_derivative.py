@@ -66,31 +66,26 @@ def lie_derivative(
 def jvp(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
     """The derivative of a function along a tangent, and its value.
 
-    Without gradients, the tangent is carried along beside the model as it runs; with them, or
-    where a part of the model cannot be seen from Python, PyTorch's forward mode does it.
+    The tangent is carried along beside the model as it runs. Where a part of the model cannot be
+    seen from Python, PyTorch's forward mode does it.
 
     Returns:
         df(x)·tangent, and f(x).
     """
-    if not torch.is_grad_enabled():
-        found = _carried(f, x, tangent)
-        if found is not None:
-            return found
-    return forward_mode(f, x, tangent)
+    found = _carried(f, x, tangent)
+    return forward_mode(f, x, tangent) if found is None else found
 
 
 def _carried(f: Model, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor] | None:
     from isotropy.equivariance._carry import Carrier
 
     point = x.clone()  # a model may change its input
-    carrier = Carrier(f, point, tangent.unsqueeze(0))
+    carrier = Carrier(f, point, tangent.unsqueeze(0), keep_graph=True)
     try:
         with not_compiled(), carrier:
             y = output_of(f(point))
-    except (ValueError, NotImplementedError) as error:
-        if carrier.calls == 0 or isinstance(error, NotImplementedError):
-            raise
-        return None  # an operation that cannot be followed
+    except (ValueError, RuntimeError):
+        return None  # an operation that cannot be followed, or an error that will come again
     if carrier.escaped or y not in carrier.values:
         return None
     return carrier.values[y].rows[0], y

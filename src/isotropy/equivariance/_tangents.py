@@ -119,7 +119,7 @@ def _elementwise(
         return None
     if stack.is_complex():
         return None  # abs, for one, has no complex slope
-    value = args[0].detach()
+    value = args[0]
     slope: Tensor = torch.func.jvp(
         lambda z: function(z, *args[1:], **kwargs), (value,), (torch.ones_like(value),)
     )[1]
@@ -139,7 +139,7 @@ def _known_slope(slope: Callable[[Tensor, Tensor, dict[str, Any]], Tensor]) -> R
         stack = stacks(args[0])
         if stack is None or any(value not in (False, None) for value in args[1:]):
             return None
-        return stack * slope(args[0].detach(), out.detach(), kwargs)
+        return stack * slope(args[0], out, kwargs)
 
     return rule
 
@@ -198,7 +198,7 @@ def _batch_norm(
     weight = _option("weight", 3, args, kwargs, None)
     slope: Tensor = (variance + _option("eps", 7, args, kwargs, 1e-5)).rsqrt()
     slope = slope if weight is None else slope * weight
-    moved: Tensor = stack * slope.detach().reshape([-1] + [1] * (args[0].ndim - 2))
+    moved: Tensor = stack * slope.reshape([-1] + [1] * (args[0].ndim - 2))
     return moved
 
 
@@ -209,18 +209,47 @@ def _layer_norm(
     stacks: Stacks,
     out: Tensor,
 ) -> Tensor | None:
-    """With n(z) = (z − mean)/s: dn = (dz − mean dz − n · mean(n dz))/s."""
-    stack, z = stacks(args[0]), args[0].detach()
+    stack = stacks(args[0])
     if stack is None:
         return None
-    dims = tuple(range(-len(_argument("normalized_shape", 1, args, kwargs)), 0))
+    count = len(_argument("normalized_shape", 1, args, kwargs))
     weight = _option("weight", 2, args, kwargs, None)
-    eps = _option("eps", 4, args, kwargs, 1e-5)
-    shape = list(z.shape[-len(dims) :])
-    normal, _, scale = torch.native_layer_norm(z, shape, None, None, eps)
+    moved = _normalised(args[0], stack, count, _option("eps", 4, args, kwargs, 1e-5))
+    return moved if weight is None else moved * weight
+
+
+def _instance_norm(
+    function: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    stacks: Stacks,
+    out: Tensor,
+) -> Tensor | None:
+    stack = stacks(args[0])
+    if stack is None or not _option("use_input_stats", 5, args, kwargs, True):
+        return None
+    weight = _option("weight", 3, args, kwargs, None)
+    count = args[0].ndim - 2
+    moved = _normalised(args[0], stack, count, _option("eps", 7, args, kwargs, 1e-5))
+    return moved if weight is None else moved * weight.reshape([-1] + [1] * count)
+
+
+def _normalised(z: Tensor, stack: Tensor, count: int, eps: float) -> Tensor:
+    """With n(z) = (z − mean)/s over the last axes: dn = (dz − mean dz − n · mean(n dz))/s.
+
+    PyTorch's own rules for these take mean and s for constants when gradients flow through them.
+    """
+    dims = tuple(range(-count, 0))
+    if torch.is_grad_enabled():
+        variance, mean = torch.var_mean(z, dims, correction=0, keepdim=True)
+        scale = (variance + eps).rsqrt()
+        normal = (z - mean) * scale
+    else:
+        shape = list(z.shape[-count:])
+        normal, _, scale = torch.native_layer_norm(z, shape, None, None, eps)
     centred = stack - stack.mean(dims, keepdim=True)
     moved: Tensor = (centred - normal * (stack * normal).mean(dims, keepdim=True)) * scale
-    return moved if weight is None else moved * weight.detach()
+    return moved
 
 
 def _softmax(
@@ -251,7 +280,7 @@ def _attention(
     mask = kwargs.get("attn_mask")
     if len(args) != 3 or not plain or (mask is not None and stacks(mask) is not None):
         return None
-    query, key, value = (given.detach() for given in args)
+    query, key, value = args
     dq, dk, dv = (stacks(given) for given in args)
     if dq is None or dk is None or dv is None or query.shape[:-2] != key.shape[:-2]:
         return None
@@ -259,15 +288,12 @@ def _attention(
     logits = query @ key.mT * scale
     if mask is not None:
         is_kept = mask.dtype == torch.bool
-        logits = logits.masked_fill(~mask, -torch.inf) if is_kept else logits + mask.detach()
+        logits = logits.masked_fill(~mask, -torch.inf) if is_kept else logits + mask
     weights = torch.softmax(logits, -1)
     if mask is not None:
         weights = weights.nan_to_num()  # nothing is attended to where all is masked
-    scores = dq @ key.mT
-    scores += query @ dk.mT
-    scores *= weights * scale
-    moved: Tensor = scores @ value - scores.sum(-1, keepdim=True) * out
-    moved += weights @ dv
+    scores = (dq @ key.mT + query @ dk.mT) * (weights * scale)
+    moved: Tensor = scores @ value - scores.sum(-1, keepdim=True) * out + weights @ dv
     return moved
 
 
@@ -282,9 +308,7 @@ def _max_pool(
     if stack is None or args[0].ndim != 4 or kwargs.get("return_indices"):
         return None
     named = {key: value for key, value in kwargs.items() if key != "return_indices"}
-    _, index = torch.nn.functional.max_pool2d(
-        args[0].detach(), *args[1:], **named, return_indices=True
-    )
+    _, index = torch.nn.functional.max_pool2d(args[0], *args[1:], **named, return_indices=True)
     taken = index.flatten(-2).expand(len(stack), *index.shape[:2], -1)
     return stack.flatten(-2).gather(-1, taken).reshape(len(stack), *index.shape)
 
@@ -319,7 +343,7 @@ def _product(
     for value, other in (args, args[::-1]):
         stack = _aligned(value, stacks, out)
         if stack is not None:
-            part: Tensor = stack * (other.detach() if isinstance(other, Tensor) else other)
+            part: Tensor = stack * other
             total = part if total is None else total + part
     return None if total is None else total.expand(len(total), *out.shape)
 
@@ -344,9 +368,9 @@ def _matmul(
     left, right = (_aligned(value, stacks, out) for value in args)
     total: Tensor | None = None
     if left is not None:
-        total = left @ args[1].detach()
+        total = left @ args[1]
     if right is not None:
-        part = args[0].detach() @ right
+        part = args[0] @ right
         total = part if total is None else total + part
     return total
 
@@ -396,6 +420,7 @@ _RULES: dict[str, Rule] = {
     "linear": _linear,
     "batch_norm": _batch_norm,
     "layer_norm": _layer_norm,
+    "instance_norm": _instance_norm,
     "softmax": _softmax,
     "scaled_dot_product_attention": _attention,
     "max_pool2d": _max_pool,
@@ -419,12 +444,11 @@ def _differentiated(
 
     leaves, spec = tree_flatten((list(args), kwargs))
     at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and _moves(stacks, leaf)]
-    primals = tuple(leaves[i].detach() for i in at)
+    primals = tuple(leaves[i] for i in at)
     rows = tuple(stack for i in at if (stack := stacks(leaves[i])) is not None)
-    fixed = [leaf.detach() if isinstance(leaf, Tensor) else leaf for leaf in leaves]
 
     def of_moving(*values: Tensor) -> list[Tensor]:
-        filled = list(fixed)
+        filled = list(leaves)
         for i, value in zip(at, values, strict=True):
             filled[i] = value
         new_args, new_kwargs = tree_unflatten(filled, spec)
@@ -457,6 +481,7 @@ def _in_reverse(
     function: Callable[..., list[Tensor]], primals: Sequence[Tensor], rows: Sequence[Tensor]
 ) -> list[Tensor]:
     """The same for a function without a forward rule: reverse mode twice, row by row."""
+    wants_graph = torch.is_grad_enabled()
     with torch.enable_grad():
         points = [primal.clone().requires_grad_() for primal in primals]
         values = function(*points)
@@ -467,10 +492,15 @@ def _in_reverse(
         found: list[list[Tensor]] = [[] for _ in values]
         for row in zip(*rows, strict=True):
             moved = torch.autograd.grad(
-                pulled, dummies, row, retain_graph=True, materialize_grads=True
+                pulled,
+                dummies,
+                row,
+                retain_graph=True,
+                create_graph=wants_graph,
+                materialize_grads=True,
             )
             for stack, tangent in zip(found, moved, strict=True):
-                stack.append(tangent.detach())
+                stack.append(tangent if wants_graph else tangent.detach())
     return [torch.stack(stack) for stack in found]
 
 

@@ -18,7 +18,7 @@ Architecture: TypeAlias = Literal["CNN", "ResNet", "ViT", "Mixer"]
 Recipe: TypeAlias = Literal["plain", "augmented", "mixup"]
 
 _DEPTH, _PATCH, _HEADS = 4, 4, 3
-_LEARNING_RATE, _WEIGHT_DECAY, _WARM_UP = 1e-3, 0.05, 0.1
+_WEIGHT_DECAY, _WARM_UP = 0.05, 0.1
 _SHIFT = 4
 
 
@@ -92,6 +92,29 @@ class Classifier:
         return nn.Sequential(Standardise(), anti_aliased(net) if self.blur else net)
 
 
+@dataclass(frozen=True)
+class Training:
+    """How long and in which steps a classifier is trained.
+
+    Args:
+        epochs: Passes through all training images.
+        batch: How many images in a step.
+        rate: The largest learning rate.
+
+    Example:
+        >>> Training(4, 32, 3e-3).steps(1500)
+        184
+    """
+
+    epochs: int
+    batch: int
+    rate: float
+
+    def steps(self, rows: int) -> int:
+        """The number of steps for so many images."""
+        return max(1, self.epochs * (rows // min(self.batch, rows)))
+
+
 class Standardise(nn.Module):
     """Bring pixels in [0, 1] to about zero mean and unit variance: 4x − 2.
 
@@ -112,13 +135,14 @@ def train(
     steps: int,
     *,
     batch: int = 128,
+    rate: float = 1e-3,
     seed: int,
     device: str = "cpu",
 ) -> None:
     """Train a classifier for a fixed number of steps; nothing is chosen by a validation error.
 
-    AdamW, a learning rate that rises to 1e-3 over the first tenth of the steps and falls to zero
-    as a cosine, weight decay 0.05.
+    AdamW, a learning rate that rises over the first tenth of the steps and falls to zero as a
+    cosine, weight decay 0.05.
 
     Args:
         model: From images to logits; it is moved to the device, and left in evaluation mode.
@@ -126,6 +150,7 @@ def train(
         recipe: As of `Classifier`.
         steps: How many.
         batch: How many images in each.
+        rate: The largest learning rate.
         seed: The seed of batches, shifts, flips and blends.
         device: Where to train.
 
@@ -134,14 +159,14 @@ def train(
         >>> x[32:] *= 0.2
         >>> y = (torch.arange(64) >= 32).long()
         >>> model = Classifier("CNN", 8).network(x, 2, seed=0)
-        >>> train(model, (x, y), "plain", 100, seed=0)
+        >>> train(model, (x, y), "plain", 100, rate=3e-3, seed=0)
         >>> accuracy(model, x, y) > 0.9
         True
     """
     x, y = (part.to(device) for part in data)
     rng = make_generator(seed)
     model.to(device).train()
-    optimiser = torch.optim.AdamW(model.parameters(), lr=_LEARNING_RATE, weight_decay=_WEIGHT_DECAY)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=_WEIGHT_DECAY)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, steps))
     order = torch.randperm(len(x), generator=rng)
     batch, first = min(batch, len(x)), 0

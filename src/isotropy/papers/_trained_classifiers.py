@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import sqrt
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ from torch import nn
 
 from isotropy._run import Checkpoint, ProgressCallback
 from isotropy.equivariance import LEE
-from isotropy.papers._classifiers import Classifier, accuracy, train
+from isotropy.papers._classifiers import Classifier, Training, accuracy, train
 from isotropy.papers._experiment import Cell, Settings
 from isotropy.papers._finished import Finished
 from isotropy.papers._image_sets import ImageSet, image_set
@@ -91,8 +91,8 @@ def study(
         id: The experiment.
         wanted: The classifiers.
         measure: What is measured of each, beside its accuracy on the test images.
-        settings: Full: 20 epochs of all training images in batches of 128, two seeds, 512 images
-            measured. Quick: 4 epochs of 1500 images in batches of 32, one seed, 48 images.
+        settings: Full: 20 epochs of all training images, two seeds, 512 images measured. Quick: 4
+            epochs of 1500 images in smaller batches, one seed, 48 images.
             ``sizes``: one number of training images; ``test_rows``: how many are measured.
         progress: Told before each classifier.
         depends: What else the measured numbers depend on.
@@ -102,10 +102,8 @@ def study(
     """
     full = settings.full
     rows = training_rows(settings, None if full else 1500)
-    chosen = settings.or_else(
-        seeds=2 if full else 1, epochs=20 if full else 4, test_rows=512 if full else 48
-    )
-    batch = 128 if full else 32
+    chosen = settings.or_else(seeds=2 if full else 1, test_rows=512 if full else 48)
+    training = training_of(settings)
     names = settings.chosen([each.name for each in wanted])
     sets = {
         name: image_set(name, settings, rows, None if full else 1000)
@@ -126,7 +124,7 @@ def study(
             classifier, seed = jobs[label]
             images = sets[classifier.data]
             digest = digests[images.name]
-            model = trained(classifier, images, digest, chosen["epochs"], batch, seed, settings)
+            model = trained(classifier, images, digest, training, seed, settings)
             share = accuracy(model, *images.test)
             error = sqrt(share * (1 - share) / len(images.test[0]))
             probabilities = nn.Sequential(model, nn.Softmax(-1))
@@ -134,7 +132,7 @@ def study(
             found.append({ACCURACY: (share, error), **estimates})
         return found
 
-    depends = {**chosen, "batch": batch, "data": digests, **(depends or {})}
+    depends = {**chosen, **asdict(training), "data": digests, **(depends or {})}
     parts = Finished(id, depends, settings, progress)
     kept = parts.get(list(jobs), measured)
     found: dict[str, list[Estimates]] = {}
@@ -142,8 +140,9 @@ def study(
         found.setdefault(classifier.name, []).append(kept[label])
     counts = ", ".join(f"{len(each.train[0])} of {name}" for name, each in sets.items())
     notes = [
-        f"trained on {counts} images (n: on so many, in as many steps), {chosen['epochs']} epochs "
-        f"of batches of {batch}, AdamW, weights of the last step; {len(seeds)} "
+        f"trained on {counts} images (n: on so many, in as many steps), {training.epochs} epochs "
+        f"of batches of {training.batch}, AdamW, learning rate up to {training.rate:g}, weights of "
+        f"the last step; {len(seeds)} "
         f"{'seed' if len(seeds) == 1 else 'seeds'}",
         f"measured on probabilities, {chosen['test_rows']} images; interval: one standard "
         + ("error over images" if len(seeds) == 1 else "deviation over seeds"),
@@ -151,6 +150,18 @@ def study(
     if not full:
         notes.append("quick: networks trained this little show how it is done, not the trends")
     return Study(found, tuple(notes), parts.close())
+
+
+def training_of(settings: Settings) -> Training:
+    """How classifiers are trained at these settings.
+
+    Example:
+        >>> training_of(Settings(epochs=7)).epochs
+        7
+    """
+    if settings.full:
+        return Training(settings.epochs or 20, 128, 1e-3)
+    return Training(settings.epochs or 4, 32, 3e-3)
 
 
 def training_rows(settings: Settings, otherwise: int | None) -> int | None:
@@ -174,8 +185,7 @@ def trained(
     classifier: Classifier,
     images: ImageSet,
     digest: str,
-    epochs: int,
-    batch: int,
+    training: Training,
     seed: int,
     settings: Settings,
 ) -> nn.Module:
@@ -185,8 +195,7 @@ def trained(
         classifier: The network and its recipe.
         images: What it is trained on.
         digest: That of the images.
-        epochs: Passes through all training images; classifiers of fewer take as many steps.
-        batch: How many images in a step.
+        training: For how long; classifiers of fewer images take as many steps as those of all.
         seed: The seed of weights and batches.
         settings: Where to train, and where to keep the weights.
     """
@@ -195,7 +204,7 @@ def trained(
     checkpoint = None
     if settings.out is not None:
         settings.out.mkdir(parents=True, exist_ok=True)
-        what = {**classifier.fields(), "epochs": epochs, "batch": batch, "seed": seed}
+        what = {**classifier.fields(), **asdict(training), "seed": seed}
         what["images"] = digest
         text = f"classifier {json.dumps(what, sort_keys=True)}"
         number = hashlib.sha256(text.encode()).hexdigest()[:12]
@@ -204,9 +213,17 @@ def trained(
         if kept is not None:
             model.load_state_dict(kept[0])
             return model.to(settings.device).eval()
-    steps = max(1, epochs * (len(x) // min(batch, len(x))))
     own = x[: classifier.rows], y[: classifier.rows]
-    train(model, own, classifier.recipe, steps, batch=batch, seed=seed, device=settings.device)
+    train(
+        model,
+        own,
+        classifier.recipe,
+        training.steps(len(x)),
+        batch=training.batch,
+        rate=training.rate,
+        seed=seed,
+        device=settings.device,
+    )
     if checkpoint is not None:
         checkpoint.save(model.state_dict(), {})
     return model
@@ -262,6 +279,28 @@ def rank_correlation(cells: Sequence[Cell], rows: Sequence[str], one: str, other
     if len(pairs) < 3 or any(len(set(column)) < 2 for column in zip(*pairs, strict=True)):
         return float("nan")
     return float(spearmanr(pairs).statistic)
+
+
+def correlations(
+    cells: Sequence[Cell], rows: Sequence[str], one: str, others: Sequence[str]
+) -> str:
+    """Spearman's ρ of a column with others, in words.
+
+    Args:
+        cells: The table.
+        rows: Which rows to take.
+        one: A column.
+        others: The others.
+
+    Example:
+        >>> correlations([Cell("u", "a", 1.0)], ["u"], "a", ["b"])
+        'b (too few)'
+    """
+    found = {other: rank_correlation(cells, rows, one, other) for other in others}
+    return ", ".join(
+        f"{name} (too few)" if np.isnan(value) else f"{name} {value:+.2f}"
+        for name, value in found.items()
+    )
 
 
 def batch_size_on(device: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -18,7 +19,7 @@ from isotropy.papers._finished import Finished
 from isotropy.papers._image_sets import ImageSet, digest_of, image_set
 from isotropy.papers._photographs import photographs
 from isotropy.papers._pretrained import images_for, name_of, pretrained
-from isotropy.papers._trained_classifiers import trained, training_rows
+from isotropy.papers._trained_classifiers import trained, training_of, training_rows
 
 # of each layer its name, its kind, E‖C‖ / √K and its standard error
 Layers: TypeAlias = list[tuple[str, str, float, float]]
@@ -29,7 +30,6 @@ _SHARE = ", share"
 _POWERS = {"1": 0.0, "1/√N": 0.5, "1/N": 1.0}
 _SMALL = (Classifier("ResNet", 16), Classifier("ViT", 96), Classifier("Mixer", 96))
 _ROUNDING = 1e-9
-_EPOCHS, _BATCH = 20, 128
 _FRACTION = 0.125
 
 
@@ -130,9 +130,8 @@ def _small_job(
         if isinstance(images, Tensor):
             model = classifier.network(images, 10, settings.seed).to(settings.device).eval()
             return layers_of(model, images[:count], "translation")
-        epochs = settings.or_else(epochs=_EPOCHS)["epochs"]
-        digest = _digest(images)
-        model = trained(classifier, images, digest, epochs, _BATCH, settings.seed, settings)
+        training, digest = training_of(settings), _digest(images)
+        model = trained(classifier, images, digest, training, settings.seed, settings)
         return layers_of(model, images.test[0][:count], "translation")
 
     return contributions
@@ -148,14 +147,17 @@ def layers_of(model: nn.Module, x: Tensor, action: str) -> Layers:
 
     Example:
         >>> import torch
-        >>> net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(72, 3))
+        >>> net = nn.Sequential(
+        ...     nn.Conv2d(1, 2, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()
+        ... )
         >>> x = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
         >>> [(name, kind) for name, kind, *_ in layers_of(net, x, "rotation")]
-        [('0', 'convolution'), ('1', 'activation'), ('3', 'linear')]
+        [('0', 'convolution'), ('1', 'activation'), ('2', 'pooling')]
     """
-    found = layerwise(nn.Sequential(model, nn.Softmax(-1)), x, action)
+    whole = nn.Sequential(OrderedDict(model=model, softmax=nn.Softmax(-1)))
+    found = layerwise(whole, x, action)
     return [
-        (_short(layer.name.removeprefix("0.")), layer.kind, layer.contribution, layer.stderr)
+        (_short(layer.name.removeprefix("model.")), layer.kind, layer.contribution, layer.stderr)
         for layer in found.layers
     ]
 

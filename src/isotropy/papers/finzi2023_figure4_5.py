@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from pathlib import Path
 
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from isotropy.papers._trained_classifiers import (
     batch_size_on,
     cells_of,
     classifiers,
+    correlations,
     of_lee,
     rank_correlation,
     study,
@@ -122,17 +124,16 @@ def _explanations() -> list[str]:
 
 def _rankings(cells: list[Cell], rows: list[str]) -> list[str]:
     """How measures rank networks on CIFAR-10, beside what the thesis says."""
-    trends = {name: rank_correlation(cells, rows, ACCURACY, name) for name in _MEASURES}
-    stated = ", ".join(f"{name} {value:+.2f}" for name, value in trends.items())
-    verdict = "agree" if all(value < 0 for value in trends.values()) else "do not all agree"
-    others = ", ".join(
-        f"{other} {rank_correlation(cells, rows, 'LEE translation', other):+.2f}"
-        for other in (_ABSOLUTE, _KINK)
-    )
+    trends = [rank_correlation(cells, rows, ACCURACY, name) for name in _MEASURES]
+    verdict = "agree" if all(trend < 0 for trend in trends) else "do not all agree"
+    if any(isnan(trend) for trend in trends):
+        verdict = "are too few to tell"
     return [
         "the thesis says that more accurate networks have less equivariance error by every "
-        f"measure; ours, of these few on CIFAR-10, {verdict}: Spearman's ρ with accuracy: {stated}",
-        f"how alike variants rank networks: ρ of LEE translation with {others}",
+        f"measure; ours, of these few on CIFAR-10, {verdict}: Spearman's ρ with accuracy: "
+        f"{correlations(cells, rows, ACCURACY, _MEASURES)}",
+        "how alike variants rank networks: ρ of LEE translation with "
+        f"{correlations(cells, rows, _MEASURES[2], (_ABSOLUTE, _KINK))}",
     ]
 
 
@@ -141,10 +142,10 @@ def _order(cells: list[Cell], rows: list[str]) -> list[str]:
     if len(rows) < 2:
         return []
     ours = {(cell.row, cell.column): cell.ours for cell in cells}
-    orders = [
-        f"by {column} {' < '.join(sorted(rows, key=lambda row, column=column: ours[row, column]))}"
-        for column in ("LEE translation", _ABSOLUTE, _KINK)
-    ]
+    orders = []
+    for column in ("LEE translation", _ABSOLUTE, _KINK):
+        values = {row: ours[row, column] for row in rows}
+        orders.append(f"by {column} {' < '.join(sorted(rows, key=values.__getitem__))}")
     return [f"in order: {'; '.join(orders)}"]
 
 

@@ -22,8 +22,8 @@ from isotropy.papers._trained_classifiers import (
     batch_size_on,
     cells_of,
     classifiers,
+    correlations,
     of_lee,
-    rank_correlation,
     study,
 )
 from isotropy.papers._vision_models import resnet18
@@ -64,10 +64,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     found = study(id, wanted, measure, settings, progress)
     cells = cells_of(found.found)
-    trends = ", ".join(
-        f"{column} {rank_correlation(cells, list(found.found), ACCURACY, column):+.2f}"
-        for column in _COLUMNS
-    )
+    trends = correlations(cells, list(found.found), ACCURACY, _COLUMNS)
     probes, source, seconds = _probe_cells(settings, progress)
     notes = (
         *found.notes,
