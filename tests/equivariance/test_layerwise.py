@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from math import sqrt
 from typing import Any
 
@@ -23,6 +24,7 @@ from isotropy.equivariance import (
     sequence_action,
 )
 from isotropy.equivariance._axes import Axes, Side
+from isotropy.equivariance._lie_derivative import forward_mode
 from isotropy.groups import SO
 from isotropy.nn import EMLP
 from isotropy.papers._efficientnet_lite import efficientnet_lite
@@ -858,3 +860,23 @@ def test_outputs_that_do_not_follow_are_refused() -> None:
         layerwise(lambda x: x.flatten()[:30].view(2, 3, 5), images(), "rotation")
     with pytest.raises(ValueError, match=r"got \(0, 3, 16, 16\)"):
         layerwise(nn.Identity(), images()[:0], "rotation")
+
+
+def test_where_rounding_hides_the_sum_it_is_found_in_double_precision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 14 * 14, 2))
+    x = torch.rand(1, 3, 16, 16)
+
+    def rounded(f: Any, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
+        moved, y = forward_mode(f, x, tangent)
+        return (moved * 1.05 if x.dtype == torch.float32 else moved), y  # a kink that flips
+
+    monkeypatch.setattr("isotropy.equivariance._layerwise.forward_mode", rounded)
+    found = layerwise(model, x, "rotation")
+    exact = layerwise(deepcopy(model).double(), x.double(), "rotation")
+    assert found == exact and found.closure < 1e-12
+    assert next(model.parameters()).dtype == torch.float32
+    with pytest.raises(RuntimeError, match=r"expected contributions that add up"):
+        layerwise(lambda x: model(x), x, "rotation")  # a function has no double

@@ -34,7 +34,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_experiment_knows_its_id() -> None:
-    assert set(ids()) == set(TINY)
+    assert set(TINY) <= set(ids())
     assert [experiment(id).id for id in ids()] == ids()
 
 

@@ -126,8 +126,16 @@ def _elementwise(
     return stack * slope
 
 
-def _known_slope(slope: Callable[[Tensor, Tensor, dict[str, Any]], Tensor]) -> Rule:
-    """The rule of an elementwise function whose slope follows from its argument and result."""
+def _known_slope(
+    slope: Callable[[Tensor, Tensor, dict[str, Any]], Tensor],
+    fused: Callable[[Tensor, Tensor], Tensor] | None = None,
+) -> Rule:
+    """The rule of an elementwise function whose slope follows from its argument and result.
+
+    Args:
+        slope: From argument, result and options to the slope.
+        fused: A tangent times the slope in one step, from tangent and result: for a single row.
+    """
 
     def rule(
         function: Callable[..., Any],
@@ -139,6 +147,8 @@ def _known_slope(slope: Callable[[Tensor, Tensor, dict[str, Any]], Tensor]) -> R
         stack = stacks(args[0])
         if stack is None or any(value not in (False, None) for value in args[1:]):
             return None
+        if fused is not None and len(stack) == 1 and stack.dtype == out.dtype:
+            return fused(stack, out.unsqueeze(0))
         return stack * slope(args[0], out, kwargs)
 
     return rule
@@ -412,8 +422,14 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("cat", "concat", "stack"), _joined),
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _on_batch),
     **dict.fromkeys(("avg_pool2d", "adaptive_avg_pool2d"), _on_batch),
-    "relu": _known_slope(lambda z, out, kwargs: out > 0),
-    "relu6": _known_slope(lambda z, out, kwargs: (out > 0) & (out < 6)),
+    "relu": _known_slope(
+        lambda z, out, kwargs: out > 0,
+        lambda stack, out: torch.ops.aten.threshold_backward(stack, out, 0),
+    ),
+    "relu6": _known_slope(
+        lambda z, out, kwargs: (out > 0) & (out < 6),
+        lambda stack, out: torch.ops.aten.hardtanh_backward(stack, out, 0.0, 6.0),
+    ),
     "tanh": _known_slope(lambda z, out, kwargs: 1 - out * out),
     "sigmoid": _known_slope(lambda z, out, kwargs: out * (1 - out)),
     "gelu": _known_slope(_gelu_slope),

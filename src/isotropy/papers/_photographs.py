@@ -59,7 +59,7 @@ def photographs(size: int, count: int, settings: Settings) -> Photographs:
 def _sample_photographs(size: int) -> Tensor:
     """Squares at the left, in the middle and at the right of each."""
     from PIL import Image
-    from sklearn.datasets import load_sample_images  # type: ignore[import-untyped,unused-ignore]
+    from sklearn.datasets import load_sample_images  # type: ignore[import-untyped,import-not-found,unused-ignore]
 
     squares = []
     for left in (106, 0, 213):
