@@ -876,7 +876,8 @@ def test_where_rounding_hides_the_sum_it_is_found_in_double_precision(
     monkeypatch.setattr("isotropy.equivariance._layerwise.forward_mode", rounded)
     found = layerwise(model, x, "rotation")
     exact = layerwise(deepcopy(model).double(), x.double(), "rotation")
-    assert found == exact and found.closure < 1e-12
+    assert found == exact
+    assert found.closure < 1e-12
     assert next(model.parameters()).dtype == torch.float32
     with pytest.raises(RuntimeError, match=r"expected contributions that add up"):
         layerwise(lambda x: model(x), x, "rotation")  # a function has no double
