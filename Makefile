@@ -17,7 +17,7 @@ READY := $(VENV)/.installed
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
 
-demo: $(READY) ## a tour of groups and orbit bases, with pictures
+demo: $(READY) ## a tour: groups, bases, measuring a network, with pictures
 	$(BIN)/python examples/tour.py
 
 test: lint types layers unit docs ## everything below, in this order

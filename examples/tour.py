@@ -1,4 +1,4 @@
-"""A tour: groups by name, what commutes with them, and pictures of it.
+"""A tour: groups by name, what commutes with them, how far a network is, and pictures of it.
 
 Run with ``make demo``; the pictures go to the folder given (``demo/`` by default).
 """
@@ -9,9 +9,14 @@ import sys
 import time
 from pathlib import Path
 
-from isotropy import Pseudoscalar, Regular, T, V, equivariant_basis, identify
+import torch
+from torch import nn
+
+from isotropy import Pseudoscalar, Regular, T, V, equivariant_basis, identify, measure
+from isotropy.equivariance import image_action
 from isotropy.groups import SO, Group, RubiksCube, S, Z, p4, parse_group, wreath
-from isotropy.report import plot_bases
+from isotropy.nn import anti_aliased
+from isotropy.report import plot_bases, plot_contributions
 
 
 def main(folder: Path) -> None:
@@ -52,6 +57,28 @@ def main(folder: Path) -> None:
     found = identify(mine)
     print(f"  {mine}\n  is the {found.name}, order {found.order}")
     print(f"  and indeed {wreath(Z(2), Z(3))} has order {wreath(Z(2), Z(3)).order()}")
+
+    print(
+        "\nHow far is a network from a symmetry, and which layer is to blame? (thesis Figure 4.4)"
+    )
+    torch.manual_seed(0)
+    network = nn.Sequential(
+        *(nn.Conv2d(3, 16, 3, padding=1, padding_mode="circular"), nn.ReLU(), nn.MaxPool2d(2)),
+        *(nn.Conv2d(16, 32, 3, padding=1, padding_mode="circular"), nn.ReLU()),
+        nn.AdaptiveAvgPool2d(1),
+        *(nn.Flatten(), nn.Linear(32, 10)),
+    )
+    images = nn.functional.interpolate(torch.rand(16, 3, 16, 16), size=32, mode="bicubic")
+    shift = image_action("translation", boundary="periodic")
+    contributions = {}
+    for title, model in (("max pooling", network), ("blurred", anti_aliased(network))):
+        found = measure(model, images, shift, layers=True, softmax=True)
+        contributions[title] = found.layers["translation"]
+        kinds = ", ".join(
+            f"{kind} {size:.2g}" for kind, size in contributions[title].by_kind().items()
+        )
+        print(f"  {title:12} LEE {found.errors['translation'].lee:.2g}; {kinds}")
+    print(f"  picture: {plot_contributions(contributions, folder / 'contributions.png')}")
 
 
 def show(titled: list, path: Path) -> None:
