@@ -88,6 +88,17 @@ def _known_slope(
     return rule
 
 
+def _hardtanh(op: Operation) -> Tensor | None:
+    stack, out = op.stack(op.args[0]), op.out
+    if stack is None or stack.dtype != out.dtype:
+        return None
+    low, high = op.option("min_val", 1, -1.0), op.option("max_val", 2, 1.0)
+    if len(stack) == 1:
+        moved: Tensor = torch.ops.aten.hardtanh_backward(stack, out.unsqueeze(0), low, high)
+        return moved
+    return stack * ((out > low) & (out < high))
+
+
 def _gelu_slope(z: Tensor, out: Tensor, kwargs: dict[str, Any]) -> Tensor:
     approximate = kwargs.get("approximate", "none")
     slope: Tensor = torch.ops.aten.gelu_backward(torch.ones_like(z), z, approximate=approximate)
@@ -286,6 +297,7 @@ RULES: dict[str, Rule] = {
         lambda z, out, kwargs: (out > 0) & (out < 6),
         lambda stack, out: torch.ops.aten.hardtanh_backward(stack, out, 0.0, 6.0),
     ),
+    "hardtanh": _hardtanh,
     "tanh": _known_slope(lambda z, out, kwargs: 1 - out * out),
     "sigmoid": _known_slope(lambda z, out, kwargs: out * (1 - out)),
     "gelu": _known_slope(_gelu_slope),
