@@ -96,7 +96,8 @@ def _hardtanh(op: Operation) -> Tensor | None:
     if len(stack) == 1:
         moved: Tensor = torch.ops.aten.hardtanh_backward(stack, out.unsqueeze(0), low, high)
         return moved
-    return stack * ((out > low) & (out < high))
+    slope: Tensor = (out > low) & (out < high)
+    return stack * slope
 
 
 def _gelu_slope(z: Tensor, out: Tensor, kwargs: dict[str, Any]) -> Tensor:
