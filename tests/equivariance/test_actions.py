@@ -361,13 +361,20 @@ def test_descriptions_are_json(action: Action) -> None:
 
 
 def test_names_become_actions() -> None:
-    images, sequences = torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 4)
+    images, sequences = torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 8)
     assert as_action("rotation", images).name == "rotation"
     assert isinstance(as_action("scale", sequences), GridAction)
     given = image_action("scale")
     assert as_action(given, sequences) is given
     pair = as_action("translation", images)
     assert [part.name for part in pair.directions] == ["translation_x", "translation_y"]
+
+
+def test_names_are_refused_where_the_shape_speaks_of_something_else() -> None:
+    with pytest.raises(ValueError, match=r"look like \(N, H, W, C\); give the action itself"):
+        as_action("rotation", torch.zeros(2, 32, 32, 3))
+    with pytest.raises(ValueError, match=r"for points, or channels last, give the action itself"):
+        as_action("translation", torch.zeros(2, 100, 3))
 
 
 # --- bad input --------------------------------------------------------------------------------

@@ -41,20 +41,28 @@ MODELS = {
     "mixer": lambda: Mixer(8, 2, 6, 1, 5, 7, 3, 1),
     "attention alone": Attentive,
     "batch norm": lambda: convolutional(nn.BatchNorm2d(4)),
+    "batch statistics": lambda: convolutional(nn.BatchNorm2d(4, track_running_stats=False)),
+    "gated": lambda: nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.GLU(1), nn.Flatten(), nn.Hardsigmoid(), nn.Linear(72, 2)
+    ),
     "group norm": lambda: convolutional(nn.GroupNorm(2, 4)),
     "instance norm": lambda: convolutional(nn.InstanceNorm2d(4, affine=True)),
     "no norm": lambda: convolutional(nn.Identity()),
 }
 
 
+@pytest.mark.parametrize("way", ["module", "function", "holds a constant"])
 @pytest.mark.parametrize("name", MODELS)
-def test_gradients_of_parameters_and_inputs_are_those_of_differences(name: str) -> None:
+def test_gradients_of_parameters_and_inputs_are_those_of_differences(name: str, way: str) -> None:
     torch.manual_seed(0)
     model = MODELS[name]().double().eval()
+    constant = [torch.ones(1, dtype=torch.float64)]
+    ways = {"module": model, "function": lambda x: model(x), "holds a constant": None}
+    f = ways[way] or (lambda x: model(x * constant[0]))
     x = torch.rand(2, 1, 8, 8, dtype=torch.float64, requires_grad=True)
 
     def square() -> Tensor:
-        return lie_derivative(model, x, "rotation").square().sum()
+        return lie_derivative(f, x, "rotation").square().sum()
 
     leaves = [x, *model.parameters()]
     gradients = torch.autograd.grad(square(), leaves, allow_unused=True)

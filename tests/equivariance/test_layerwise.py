@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
-from math import sqrt
+from math import isnan, sqrt
 from typing import Any
 
 import pytest
@@ -881,3 +882,117 @@ def test_where_rounding_hides_the_sum_it_is_found_in_double_precision(
     assert next(model.parameters()).dtype == torch.float32
     with pytest.raises(RuntimeError, match=r"expected contributions that add up"):
         layerwise(lambda x: model(x), x, "rotation")  # a function has no double
+
+
+# --- who is charged ---------------------------------------------------------------------------
+
+
+class Every(nn.Module):
+    """Subsampling by slicing."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x[..., ::2, ::2]
+
+
+@pytest.mark.parametrize("where", ["module", "function"])
+def test_slicing_is_charged_for_its_aliasing(where: str) -> None:
+    torch.manual_seed(0)
+    circular = nn.Conv2d(3, 2, 3, padding=1, padding_mode="circular")
+    action = image_action("translation_x", boundary="periodic")
+    if where == "module":
+        model: Any = nn.Sequential(Every(), circular).double()
+    else:
+        circular.double()
+        model = Written(lambda m, x: m.inner(x[..., ::2, ::2]), inner=circular)
+    found = layerwise(model, images(), action)
+    assert [layer.share for layer in found.layers] == [pytest.approx(1.0)]
+    assert found.layers[0].name == ("0" if where == "module" else "getitem")
+    same = layerwise(nn.Sequential(nn.MaxPool2d(1, 2), circular).double(), images(), action)
+    assert found.layers[0].contribution == pytest.approx(same.layers[0].contribution)
+
+
+def test_standard_errors_are_over_inputs_whatever_the_directions() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 14**2, 3))
+    model.double()
+    x = images(6)
+    both = layerwise(model, x, "translation")
+    for unit, layer in enumerate(both.layers):
+        lengths = [
+            sum(
+                layerwise(model, x[i : i + 1], f"translation_{a}").layers[unit].contribution
+                for a in "xy"
+            )
+            / 2
+            for i in range(6)
+        ]
+        spread = torch.tensor(lengths, dtype=torch.float64)
+        assert layer.contribution == pytest.approx(float(spread.mean()))
+        assert layer.stderr == pytest.approx(float(spread.std()) / sqrt(6))
+    alone = layerwise(model, x[:1], "translation")
+    assert all(isnan(layer.stderr) for layer in alone.layers)
+
+
+def test_standard_errors_of_probes_on_one_input_are_calibrated() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 14**2, 8))
+    model.double()
+    x = images(1)
+    exact = layerwise(model, x, "rotation")
+    scores = []
+    for seed in range(40):
+        found = layerwise(model, x, "rotation", method="probes", probes=60, generator=seed)
+        for ours, true in zip(found.layers, exact.layers, strict=True):
+            scores.append((ours.contribution - true.contribution) / ours.stderr)
+    spread = torch.tensor(scores).std()
+    assert 0.75 < float(spread) < 1.35
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_checked_too(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(conv(), nn.ReLU(), nn.Flatten(), nn.Linear(4 * SIZE**2, 2)).to(dtype)
+    found = layerwise(model, images(dtype=dtype), "rotation")
+    assert found.closure < 1e-3
+
+
+def test_what_a_model_keeps_of_a_call_does_not_stay() -> None:
+    class Keeps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = conv().double()
+
+        def forward(self, x: Tensor) -> Tensor:
+            self.last = self.inner(x)
+            return self.last.mean((2, 3))
+
+    model = Keeps()
+    layerwise(model, images(), "rotation")
+    assert not hasattr(model, "last")
+    deepcopy(model)
+
+
+def test_threads_do_not_see_one_another() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(conv(), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(256, 3))
+    model.double()
+    x = images()
+    expected = layerwise(model, x, "rotation")
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: layerwise(model, x, "rotation"), range(8)))
+    assert all([u.name for u in one.layers] == [u.name for u in expected.layers] for one in found)
+    assert all(one.lee == pytest.approx(expected.lee) for one in found)
+
+
+def test_gradients_inside_a_model_are_not_lost() -> None:
+    inner = conv().double()
+
+    def descent(x: Tensor) -> Tensor:
+        with torch.enable_grad():
+            point = x.detach().requires_grad_()
+            energy = inner(point).tanh().square().sum()
+        (slope,) = torch.autograd.grad(energy, point)
+        return (x - slope).mean((2, 3))
+
+    with torch.no_grad(), pytest.raises(RuntimeError, match=r"computes with PyTorch's functions"):
+        lie_derivative(descent, images(), "rotation")

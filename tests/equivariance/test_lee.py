@@ -314,7 +314,7 @@ def test_gap() -> None:
 
 
 def test_gap_needs_two_sets() -> None:
-    with pytest.raises(ValueError, match=r"expected at least two sets of data, got 1"):
+    with pytest.raises(ValueError, match=r"at least two sets of data by name, got 1"):
         equivariance_gap(network(), {"train": images()}, "rotation")
     with pytest.raises(ValueError, match=r"expected at least one input, got none"):
         equivariance_gap(network(), {"train": images(), "test": []}, "rotation")

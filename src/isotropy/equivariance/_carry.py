@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from isotropy.equivariance._axes_rules import flat_tensors, names, share_memory
-from isotropy.equivariance._evaluation import Model
+from isotropy.equivariance._evaluation import Model, modules_of
 from isotropy.equivariance._in_place import changed_in_place, out_of_place, overwritten
 from isotropy.equivariance._tangents import push
 
 LEAVES_PYTORCH = names(
     "item tolist numpy __array__ __float__ __complex__ data_ptr __dlpack__ untyped_storage "
-    "tensor asarray"
+    "tensor asarray grad backward __set__"
 )
 _ALIKE = names("to type_as expand_as view_as reshape_as")
 _NEW = names(
@@ -36,7 +36,7 @@ _IS_RANDOM = names("dropout alpha_dropout feature_dropout dropout1d dropout2d dr
 
 def called(func: Any) -> tuple[Any, str]:
     """What PyTorch was asked to do, and its name; reading ``data`` is detaching."""
-    if getattr(func, "__self__", None) is Tensor.data:
+    if getattr(func, "__self__", None) is Tensor.data and func.__name__ == "__get__":
         return Tensor.detach, "detach"
     if isinstance(func, torch._ops.OpOverload):
         return func, str(func)  # of an exported program; its arguments come in another order
@@ -96,11 +96,13 @@ class Carrier(TorchFunctionMode):
         self.values: Any = WeakTensorKeyDictionary()
         self.constants: Any = WeakTensorKeyDictionary()
         self.names_of_constants: dict[int, str] = {}
-        self.escaped = False  # whether a value may have come from outside PyTorch's functions
+        self.escaped = False  # whether a value went where it cannot be followed
+        self.strangers = False  # whether a value came from where it could not be seen
+        self.coarsest = torch.finfo(rows.dtype).eps  # of all types that values had
         self.calls = 0
-        if isinstance(model, nn.Module):
-            named = (*model.named_parameters(), *model.named_buffers())
-            self.names_of_constants = {id(tensor): name for name, tensor in named}
+        for module in modules_of(model):
+            named = (*module.named_parameters(), *module.named_buffers())
+            self.names_of_constants.update({id(tensor): name for name, tensor in named})
         self.values[x] = self._new(rows)
 
     def _new(self, rows: Tensor) -> Moving:
@@ -132,6 +134,7 @@ class Carrier(TorchFunctionMode):
         self._look_for_strangers(tensors)
         self.escaped |= name in LEAVES_PYTORCH
         self.escaped |= isinstance(func, torch._ops.OpOverload) and func._schema.is_mutable
+        self.escaped |= name.startswith("_foreach") and name.endswith("_")
         changed = changed_in_place(name, args, kwargs)
         swap: dict[int, Tensor] = {}
         before = (args, kwargs) if changed is None else _as_before(changed, (args, kwargs), swap)
@@ -167,8 +170,10 @@ class Carrier(TorchFunctionMode):
         """Notice tensors that no operation made: they may hide a dependence on the input."""
         for tensor in tensors:
             known = tensor in self.values or tensor in self.constants
-            if not known and id(tensor) not in self.names_of_constants and tensor.ndim > 0:
-                self.escaped = True
+            is_parameter = tensor.is_leaf and tensor.requires_grad
+            is_number = tensor.is_floating_point() or tensor.is_complex()
+            if is_number and not known and not is_parameter:
+                self.strangers |= id(tensor) not in self.names_of_constants
 
     def _check_fresh(self, given: list[Tensor], name: str) -> None:
         if any(self.values[value].stale for value in given):
@@ -201,6 +206,7 @@ class Carrier(TorchFunctionMode):
                     f"{tuple(rows.shape[1:])}{self.where()}"
                 )
         stacks = [rows.to(result.dtype) for result, rows in zip(results, stacks, strict=True)]
+        self.coarsest = max(self.coarsest, *(torch.finfo(rows.dtype).eps for rows in stacks))
         self._store(call, results, stacks)
         if call.changed is not None:
             self._follow_aliases(call, call.changed)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import torch
@@ -11,19 +12,62 @@ from torch import Tensor, nn
 
 Model = Callable[[Tensor], Any]
 
+# a model's mode and hooks, and PyTorch's forward mode, are shared by all threads
+_ONE_AT_A_TIME = RLock()
+
+
+def modules_of(model: Model) -> list[nn.Module]:
+    """The module that a model is, or those that a function holds by name."""
+    if isinstance(model, nn.Module):
+        return [model]
+    held = [getattr(model, "__self__", None), getattr(model, "func", None)]
+    for cell in getattr(model, "__closure__", None) or ():
+        try:
+            held.append(cell.cell_contents)
+        except ValueError:  # not yet filled
+            continue
+    code = getattr(model, "__code__", None)
+    known = getattr(model, "__globals__", {})
+    held += [known.get(name) for name in (code.co_names if code is not None else ())]
+    return [value for value in held if isinstance(value, nn.Module)]
+
 
 @contextmanager
 def evaluating(model: Model) -> Iterator[None]:
-    """Evaluation mode; each submodule's own mode comes back."""
-    modules = list(model.modules()) if isinstance(model, nn.Module) else []
+    """Evaluation mode; each submodule's own mode, and the tensors it holds, come back.
+
+    Threads that measure take turns.
+    """
+    with _ONE_AT_A_TIME, _restoring(model):
+        yield
+
+
+@contextmanager
+def _restoring(model: Model) -> Iterator[None]:
+    modules = [module for whole in modules_of(model) for module in whole.modules()]
     modes = [module.training for module in modules]
+    held = [(_tensors_in(vars(module)), _tensors_in(module._buffers)) for module in modules]
     try:
         for module in modules:
             module.training = False
         yield
     finally:
-        for module, mode in zip(modules, modes, strict=True):
+        for module, mode, (tensors, buffers) in zip(modules, modes, held, strict=True):
             module.training = mode
+            # what a model keeps of a call may be of no use outside of it
+            for name in _tensors_in(vars(module)):
+                if name not in tensors:
+                    delattr(module, name)
+            vars(module).update(tensors)
+            for name, buffer in buffers.items():
+                if module._buffers[name] is not buffer:
+                    module._buffers[name] = buffer
+
+
+def _tensors_in(attributes: Any) -> dict[str, Tensor]:
+    if not isinstance(attributes, dict):
+        return {}  # of a scripted module
+    return {name: value for name, value in attributes.items() if isinstance(value, Tensor)}
 
 
 def inputs_for(model: Model, x: Tensor) -> Tensor:
@@ -41,7 +85,7 @@ def inputs_for(model: Model, x: Tensor) -> Tensor:
 def parameter_of(model: Model) -> Tensor | None:
     """The first parameter or buffer of a floating type."""
     if not isinstance(model, nn.Module):
-        return None
+        return None  # a function takes what it is given
     tensors = (*model.parameters(), *model.buffers())
     return next((t for t in tensors if t.is_floating_point() or t.is_complex()), None)
 

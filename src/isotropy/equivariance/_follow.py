@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -41,7 +42,7 @@ from isotropy.reps import Rep
 
 _DIGITS = 2 / 3  # values that agree in so many of their digits are equal
 _MAKES_PICTURES = ("conv", "avg_pool", "max_pool", "batch_norm", "fft_i")
-_PASSES_ON = VIEWS | IDENTITIES | {"pad"}
+_PASSES_ON = IDENTITIES | {"pad"}
 
 
 @dataclass
@@ -87,6 +88,7 @@ class Follower(Carrier):
         self.units: dict[str, int] = {}
         self.kinds: list[str] = []
         self._result = 0
+        self._thread = get_ident()
         self._active: list[tuple[str, nn.Module, bool]] = []
         super().__init__(model, x, action.act(x, self.at_input).unsqueeze(0))
         self.values[x].place = self.at_input
@@ -118,11 +120,14 @@ class Follower(Carrier):
 
     def _entering(self, name: str, module: nn.Module, is_unit: bool) -> Callable[..., None]:
         def enter(_: nn.Module, __: Any) -> None:
-            self._active.append((name, module, is_unit))
+            if get_ident() == self._thread:  # another one may use the model at the same time
+                self._active.append((name, module, is_unit))
 
         return enter
 
     def _leaving(self, module: nn.Module, __: Any, out: Any) -> None:
+        if get_ident() != self._thread:
+            return
         name, _, is_unit = self._active.pop()
         self.calls += 1
         with torch._C.DisableTorchFunction():
@@ -161,9 +166,11 @@ class Follower(Carrier):
         earlier = next((self.values[v].charge for v in call.given if self.values[v].charge), None)
         found = zip(results, stacks, places, strict=True)
         for self._result, (result, rows, place) in enumerate(found):
-            charge = earlier if call.name in _PASSES_ON else self._unit(call)
-            if charge is not None and earlier is not None and charge[1] == "other":
-                charge = earlier
+            charge = earlier
+            if call.name not in _PASSES_ON:
+                charge = self._unit(call)
+                moves_only = call.name in VIEWS or charge[1] == "other"
+                charge = earlier if earlier is not None and moves_only else charge
             self.values[result] = value = _Followed(rows, place=place, charge=charge)
             if not self._in_unit():
                 self._settle(result, value)

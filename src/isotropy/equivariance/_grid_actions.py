@@ -15,8 +15,8 @@ from isotropy.equivariance._interpolation import (
     Boundary,
     Interpolation,
     check_rules,
-    derivative,
     difference,
+    slope,
 )
 from isotropy.equivariance._interpolation import Side as KinkSide
 
@@ -190,8 +190,9 @@ class GridAction(Action):
 
     def _slope(self, picture: Tensor, number: int, side: Side, velocity: Tensor | float) -> Tensor:
         if self.interpolation == "fourier":
-            matrix = derivative(side.size, self.boundary, picture) / side.length
-            return -velocity * _along(picture, matrix, number - self.sides)
+            along_last = number == self.sides - 1
+            found = slope(picture if along_last else picture.mT, self.boundary)
+            return -velocity * (found if along_last else found.mT) / side.length
         left, right = (
             _along(
                 picture,

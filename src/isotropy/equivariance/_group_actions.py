@@ -51,7 +51,7 @@ class GroupAction(Action):
 
         if text == INVARIANT:
             return INVARIANT
-        rep = parse_rep(text)(self.symmetry.group)
+        rep = (text if isinstance(text, Rep) else parse_rep(text))(self.symmetry.group)
         if shape[-1] != rep.size():
             raise ValueError(f"expected {rep.size()} columns for {text}, got shape {shape}")
         return rep

@@ -85,6 +85,18 @@ def image_action(
     raise ValueError(f"expected an action on images among {', '.join(known)}, got {name!r}")
 
 
+_FEW = 4
+
+
+def _refuse_channels_last(x: Tensor) -> None:
+    """Ask what is meant where the last axis has the size of colours and the second has not."""
+    if x.shape[-1] in (1, 3, _FEW) and x.shape[1] > _FEW and x.shape[2] > _FEW:
+        raise ValueError(
+            f"expected images (N, C, H, W), got inputs of shape {tuple(x.shape)}, which look like "
+            "(N, H, W, C); give the action itself: image_action(..., channels_last=True)"
+        )
+
+
 def as_action(action: Action | str, x: Tensor) -> Action:
     """An action, or the one that its name stands for on inputs of this shape."""
     from isotropy.equivariance._grid_actions import sequence_action
@@ -94,8 +106,15 @@ def as_action(action: Action | str, x: Tensor) -> Action:
     if not isinstance(action, str):
         raise TypeError(f"expected an action or its name, got {type(action).__name__}")
     if x.ndim == 4:
+        _refuse_channels_last(x)
         return image_action(action)
     if x.ndim == 3:
+        if x.shape[-1] <= _FEW:
+            raise ValueError(
+                f"expected sequences (N, C, L) for the action {action!r}, got inputs of shape "
+                f"{tuple(x.shape)}; for points, or channels last, give the action itself: "
+                "point_cloud_action(...), sequence_action(..., channels_last=True)"
+            )
         return sequence_action(action)
     raise ValueError(
         f"expected images or sequences for the action {action!r}, got inputs of shape "

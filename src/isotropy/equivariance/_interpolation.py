@@ -31,6 +31,8 @@ Side: TypeAlias = Literal["plus", "minus", "central"]
 
 _Array: TypeAlias = NDArray[np.float64]
 
+_LONGEST_BY_MATRIX = 1024
+
 
 def check_rules(boundary: str, interpolation: str, side: str) -> None:
     """Refuse names of rules that there are none of."""
@@ -58,6 +60,35 @@ def derivative(n: int, boundary: Boundary, like: Tensor) -> Tensor:
         True
     """
     return _placed("derivative", n, boundary, _real(like.dtype), str(like.device))
+
+
+def slope(x: Tensor, boundary: Boundary) -> Tensor:
+    """The derivative along the last axis, in units of its length.
+
+    Short axes are multiplied by a matrix, long ones transformed.
+
+    Args:
+        x: Samples, shape (*, n).
+        boundary: How the signal goes on outside.
+
+    Example:
+        >>> x = torch.rand(2000, dtype=torch.float64)
+        >>> by_matrix = derivative(2000, "reflect", x) @ x
+        >>> torch.allclose(slope(x, "reflect"), by_matrix, atol=1e-6)
+        True
+    """
+    n = x.shape[-1]
+    if n <= _LONGEST_BY_MATRIX:
+        return x @ derivative(n, boundary, x).mT
+    if boundary == "reflect":
+        return slope(torch.cat([x, x.flip(-1)], -1), "periodic")[..., :n] / 2
+    exact = torch.promote_types(x.dtype, torch.float32)
+    frequency = torch.fft.fftfreq(n, 1 / n, device=x.device, dtype=exact.to_real())
+    if n % 2 == 0:
+        frequency[n // 2] = 0
+    found = torch.fft.ifft(torch.fft.fft(x.to(exact)) * (2j * torch.pi * frequency))
+    moved: Tensor = (found if x.is_complex() else found.real).to(x.dtype)
+    return moved
 
 
 def difference(n: int, boundary: Boundary, forward: bool, like: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
-from math import sqrt
+from math import nan, sqrt
 from typing import Any, Literal, TypeAlias, get_args
 
 import torch
@@ -25,6 +25,7 @@ from isotropy.equivariance._reverse import contributions_in_reverse
 Method: TypeAlias = Literal["forward", "reverse", "probes"]
 
 _DIGITS_LOST = 1e4  # units of rounding that a long computation may lose
+_CLOSE = 1e-3  # what is further from adding up is found again in double precision
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ class LayerContribution:
         contribution: E ‖C‖ / √K. The thesis plots E ‖C‖; the sum over units bounds E ‖L‖ / √K.
         squared: E ‖C‖² / K, in the unit of `lee`.
         share: E ⟨C, L⟩ / E ‖L‖². These add up to 1; a unit that makes up for others is negative.
-        stderr: The standard error of ``contribution`` over inputs (and probes).
+        stderr: The standard error of ``contribution`` over inputs; that of the probes for a single
+            one, and nan where it is exact.
     """
 
     name: str
@@ -174,10 +176,11 @@ def layerwise(
     with evaluating(model):
         # in reverse one ε for each unit has to tell inputs apart
         for part in x.split(batch_size if method == "forward" else 1):
-            for direction in action.directions:
-                tally.add(
-                    _closing(model, part, direction, layouts or {}, output, method, probes, rng)
-                )
+            found = [
+                _closing(model, part, direction, layouts or {}, output, method, probes, rng)
+                for direction in action.directions
+            ]
+            tally.add(found)
     return tally.result(action.name, len(x), method)
 
 
@@ -198,7 +201,7 @@ def _closing(
     """
     state = rng.get_state()
     found, allowed = _one_direction(model, x, action, layouts, output, method, probes, rng)
-    if found.closure <= _DIGITS_LOST * torch.finfo(x.dtype).eps:
+    if found.closure <= min(_CLOSE, _DIGITS_LOST * torch.finfo(x.dtype).eps):
         return found
     if isinstance(model, nn.Module) and x.dtype not in (torch.float64, torch.complex128):
         rng.set_state(state)
@@ -229,8 +232,8 @@ class _Found:
     Args:
         names: The units.
         kinds: Their kinds.
-        squares: ‖C‖² / K of each unit and input, with noise where estimated; (units, inputs).
-        lengths: ‖C‖ / √K.
+        squares: ‖C‖² / K of each unit and input; (units, inputs).
+        noise: The standard error of each of these from probes; zero where they are exact.
         products: ⟨C, L⟩ / K.
         total: ‖L‖² / K of each input.
         closure: ‖Σ C − L‖ / ‖L‖.
@@ -239,7 +242,7 @@ class _Found:
     names: list[str]
     kinds: list[str]
     squares: Tensor
-    lengths: Tensor
+    noise: Tensor
     products: Tensor
     total: Tensor
     closure: float
@@ -268,7 +271,7 @@ def _one_direction(
         rows = parts.flatten(2) if parts.ndim > 2 else parts.unsqueeze(-1)
         whole = derivative.reshape(len(x), -1)
         squares = rows.abs().square().sum(-1).double() / dim
-        lengths = squares.sqrt()
+        noise = torch.zeros_like(squares)
         products = (rows.conj() * whole).real.sum(-1).double() / dim
         closure = _closure(rows.sum(0) + follower.left_over(y, place).reshape(len(x), -1), whole)
     else:
@@ -277,14 +280,13 @@ def _one_direction(
         )
         follower, whole = reverse.follower, reverse.derivative.reshape(len(x), -1)
         dim = whole.shape[1]
-        squares, products = reverse.squares, reverse.products
-        lengths = squares.sqrt()
+        squares, noise, products = reverse.squares, reverse.noise, reverse.products
         closure = reverse.closure
     require_finite([whole], action.name)
     total = whole.abs().square().sum(-1).double() / dim
     names = list(follower.units)
-    found = _Found(names, follower.kinds, squares, lengths, products, total, closure)
-    return found, _allowed(whole, lengths)
+    found = _Found(names, follower.kinds, squares, noise, products, total, closure)
+    return found, _allowed(whole, squares.sqrt(), follower.coarsest)
 
 
 def _derivative(model: Model, x: Tensor, action: Action, place: Place) -> Tensor:
@@ -300,53 +302,62 @@ def _closure(found: Tensor, whole: Tensor) -> float:
     return gap / scale if scale else gap
 
 
-def _allowed(whole: Tensor, lengths: Tensor) -> float:
-    """How much rounding may leave of a sum, where its terms cancel."""
+def _allowed(whole: Tensor, lengths: Tensor, eps: float) -> float:
+    """How much rounding, of the coarsest type in use, may leave where terms cancel."""
     scale = float(whole.norm()) / sqrt(whole.shape[1])
     terms = float(lengths.sum(0).norm())
-    eps = torch.finfo(whole.dtype).eps
-    return _DIGITS_LOST * eps * (1 + (terms / scale if scale else terms))
+    return min(_CLOSE, _DIGITS_LOST * eps) * (1 + (terms / scale if scale else terms))
 
 
 class _Tally:
-    """Sums over batches and directions, by unit."""
+    """What all inputs showed, by unit, as means over directions."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, str] = {}
         self.order: list[str] = []
-        self.sums: dict[str, list[tuple[Tensor, Tensor, Tensor]]] = {}
+        self.columns: dict[str, list[Tensor]] = {}  # of each unit: (4, inputs) for each batch
         self.total: list[Tensor] = []
         self.closure = 0.0
 
-    def add(self, found: _Found) -> None:
+    def add(self, directions: list[_Found]) -> None:
+        """Take in a batch: what was found along each direction."""
+        count, inputs = len(directions), len(directions[0].total)
+        sums: dict[str, Tensor] = {}
+        for found in directions:
+            self._learn(found)
+            lengths = found.squares.sqrt()
+            spread = torch.where(lengths > 0, found.noise / (2 * lengths), 0.0)
+            parts = torch.stack([lengths, found.squares, found.products, spread.square() / count])
+            for i, name in enumerate(found.names):
+                zero = torch.zeros(4, inputs, dtype=torch.float64)
+                sums[name] = sums.get(name, zero) + parts[:, i].cpu() / count
+        for name in self.order:  # a unit that is not there added nothing
+            missing = torch.zeros(4, inputs, dtype=torch.float64)
+            self.columns[name].append(sums.get(name, missing))
+        self.total.append(sum(found.total for found in directions).cpu() / count)  # type: ignore[union-attr]
+        self.closure = max(self.closure, *(found.closure for found in directions))
+
+    def _learn(self, found: _Found) -> None:
+        """Put units that are new after those that act before them."""
+        before = [torch.zeros(4, len(total), dtype=torch.float64) for total in self.total]
         for i, name in enumerate(found.names):
             if name not in self.kinds:
                 at = self.order.index(found.names[i - 1]) + 1 if i else 0
                 self.order.insert(at, name)
                 self.kinds[name] = found.kinds[i]
-                self.sums[name] = []
-            self.sums[name].append((found.lengths[i], found.squares[i], found.products[i]))
-        self.total.append(found.total)
-        self.closure = max(self.closure, found.closure)
+                self.columns[name] = list(before)
 
     def result(self, action: str, inputs: int, method: str) -> Layerwise:
         total = torch.cat(self.total)
-        count, whole = len(total), float(total.sum())
+        whole = float(total.mean())
         layers = []
         for name in self.order:
-            columns = zip(*self.sums[name], strict=True)
-            lengths, squares, products = (torch.cat(column) for column in columns)
-            mean = float(lengths.sum()) / count
-            # inputs on which a unit adds nothing are not listed
-            variance = (float(lengths.square().sum()) / count - mean**2) * count / max(1, count - 1)
-            layers.append(
-                LayerContribution(
-                    name,
-                    self.kinds[name],
-                    mean,
-                    float(squares.sum()) / count,
-                    float(products.sum()) / whole if whole else 0.0,
-                    sqrt(max(0.0, variance) / count),
-                )
-            )
-        return Layerwise(action, tuple(layers), whole / count, self.closure, inputs, method)
+            lengths, squares, products, variances = torch.cat(self.columns[name], 1)
+            if inputs > 1:
+                error = float(lengths.std()) / sqrt(inputs)
+            else:
+                error = float(variances[0].sqrt()) or nan
+            share = float(products.mean()) / whole if whole else 0.0
+            mean, square = float(lengths.mean()), float(squares.mean())
+            layers.append(LayerContribution(name, self.kinds[name], mean, square, share, error))
+        return Layerwise(action, tuple(layers), whole, self.closure, inputs, method)

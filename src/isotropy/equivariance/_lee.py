@@ -73,11 +73,12 @@ def lee(
 
     Args:
         f: A module or function.
-        data: Inputs: a tensor, a `Dataset`, or an iterable of batches x or (x, y), for example a
-            ``DataLoader``.
+        data: Inputs: a tensor, a pair (x, y), a `Dataset`, or an iterable of batches x or (x, y),
+            for example a ``DataLoader``.
         action: An action or its name.
         output: How the action acts on outputs; see `lie_derivative`.
-        batch_size: How many inputs to take at a time; it does not change the result.
+        batch_size: How many inputs to take at a time; it does not change the result of a model
+            that treats inputs one by one.
         progress: Told of each batch.
 
     Raises:
@@ -101,10 +102,8 @@ def lee(
             x = inputs_for(f, x)
             found = as_action(action, x)
             name = found.name
-            rows = [
-                lie_derivative(f, x, direction, output=output).reshape(len(x), -1)
-                for direction in found.directions
-            ]
+            rows = [lie_derivative(f, x, part, output=output) for part in found.directions]
+            rows = [_by_input(row, len(x)) for row in rows]
             require_finite(rows, name)
             square = sum(row.abs().double().square().mean(1) for row in rows)
             magnitude = sum(row.abs().double().mean(1) for row in rows)
@@ -115,6 +114,15 @@ def lee(
     mean, error, count = _mean(squares)
     mean_abs, error_abs, _ = _mean(magnitudes)
     return LEE(name, mean, error, mean_abs, error_abs, count)
+
+
+def _by_input(found: Tensor, inputs: int) -> Tensor:
+    if found.ndim == 0 or len(found) != inputs:
+        raise ValueError(
+            f"expected an output for each of {inputs} inputs, the batch first, got outputs of "
+            f"shape {tuple(found.shape)}"
+        )
+    return found.reshape(inputs, -1)
 
 
 def require_finite(rows: Sequence[Tensor], name: str) -> None:
@@ -173,7 +181,10 @@ def _are_pairs(data: Sequence[Any]) -> bool:
     if len(data) != 2 or not isinstance(data[1], Tensor):
         return False
     x, y = data
-    return bool(x.ndim and y.ndim and len(x) == len(y) and x.shape[1:] != y.shape[1:])
+    if not (x.ndim and y.ndim and len(x) == len(y)):
+        return False
+    # what x.split() gives is a tuple, too
+    return y.ndim < x.ndim or (isinstance(data, tuple) and x.shape[1:] != y.shape[1:])
 
 
 def lee_penalty(
@@ -292,8 +303,9 @@ def equivariance_gap(
         >>> difference > 0
         True
     """
-    if len(sets) < 2:
-        raise ValueError(f"expected at least two sets of data, got {len(sets)}")
+    if not isinstance(sets, Mapping) or len(sets) < 2:
+        got = len(sets) if isinstance(sets, Mapping) else type(sets).__name__
+        raise ValueError(f"expected at least two sets of data by name, got {got}")
     found = {
         name: lee(f, data, action, output=output, batch_size=batch_size, progress=progress)
         for name, data in sets.items()

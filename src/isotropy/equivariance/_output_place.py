@@ -46,13 +46,18 @@ def place_of_output(
     at_input = action.input_place(x)
     if output is not None:
         return action.named_place(output, y_shape, at_input)
-    if isinstance(at_input, Axes) and len(y_shape) <= 2:
-        return INVARIANT
-    found = followed if followed is not None else action.guessed_place(y_shape, at_input)
+    if isinstance(at_input, Axes):
+        if all(size == 1 for size in y_shape[2:]):
+            return INVARIANT
+        found = followed
+        if isinstance(found, Axes) and found.is_invariant:
+            found = None  # rows and columns, perhaps, but not those of the input
+    else:
+        found = followed if followed is not None else action.guessed_place(y_shape, at_input)
     if found is None:
         raise ValueError(
             f"expected outputs on which {action.name} is known to act, got shape {y_shape}; say "
-            f'how with output=, for example output="{INVARIANT}"'
+            f'how with output=, for example output="{INVARIANT}" or output="NCHW"'
         )
     return found
 
@@ -64,8 +69,11 @@ def _followed(model: Model, x: Tensor, action: Action) -> Place | None:
 
     one = x[:1].detach().clone()
     follower = Follower(model, one, action.directions[0], {}, split=False)
-    with torch.no_grad(), follower.watching():
-        y = model(one)
+    try:
+        with torch.no_grad(), follower.watching():
+            y = model(one)
+    except (ValueError, RuntimeError):  # a part that cannot be followed
+        return None
     return follower.place_of(y)
 
 

@@ -161,7 +161,7 @@ def batch_residuals(
         residual = (found - expected).abs()
         if counted is not None:
             residual = residual * counted
-        rows.append(residual.square().flatten(1).sum(1).cpu())
+        rows.append(residual.square().reshape(len(residual), -1).sum(1).cpu())
     size = y[0].numel() if counted is None else int(counted[0].sum())
     return torch.stack(rows), size
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -30,6 +31,7 @@ class InReverse:
         follower: Which knows the units.
         derivative: The Lie derivative of the whole, shape of the outputs.
         squares: ‖C‖² / K of each unit and input; (units, inputs).
+        noise: The standard error of these over probes; zero where all outputs were taken.
         products: ⟨C, L⟩ / K likewise.
         closure: How far the contributions are from adding up, along all directions tried.
     """
@@ -37,6 +39,7 @@ class InReverse:
     follower: Follower
     derivative: Tensor
     squares: Tensor
+    noise: Tensor
     products: Tensor
     closure: float
 
@@ -109,7 +112,7 @@ def _gather(
     inputs, outputs = rows.shape
     whole = derivative.reshape(inputs, outputs)
     squares = torch.zeros(len(follower.units), inputs, dtype=torch.float64)
-    products = torch.zeros_like(squares)
+    fourths, products = torch.zeros_like(squares), torch.zeros_like(squares)
     gap = scale = 0.0
     for v in _directions(rows, probes, rng):
         parts = injector.along(rows, v)
@@ -120,10 +123,15 @@ def _gather(
         gap += float((parts.sum(0) + rest - expected).square().sum())
         scale += float(expected.square().sum())
         squares += parts.square()
+        fourths += parts.square().square()
         products += parts * expected
     count = outputs if probes is None else outputs * probes
     closure = (gap / scale) ** 0.5 if scale else gap**0.5
-    return InReverse(follower, derivative, squares / count, products / count, closure)
+    noise = torch.zeros_like(squares)
+    if probes is not None:
+        variance = (fourths / probes - (squares / probes).square()) / (probes - 1)
+        noise = variance.clamp(min=0).sqrt() / outputs
+    return InReverse(follower, derivative, squares / count, noise, products / count, closure)
 
 
 def _directions(rows: Tensor, probes: int | None, rng: torch.Generator) -> Iterator[Tensor]:
@@ -150,6 +158,7 @@ class _Injector(TorchFunctionMode):
     ) -> None:
         super().__init__()
         self.model, self.found, self.calls = model, found, 0
+        self._thread = get_ident()
         self.results: dict[int, int] = {}
         for call, result in found:
             self.results[call] = max(result, self.results.get(call, 0))
@@ -171,6 +180,8 @@ class _Injector(TorchFunctionMode):
                 handle.remove()
 
     def _leaving(self, _: nn.Module, args: Any, out: Any) -> Any:
+        if get_ident() != self._thread:  # another one may use the model at the same time
+            return out
         self.calls += 1
         with torch._C.DisableTorchFunction():
             return self._injected(out, flat_tensors(args))

@@ -100,6 +100,18 @@ def _hardtanh(op: Operation) -> Tensor | None:
     return stack * slope
 
 
+def _glu(op: Operation) -> Tensor | None:
+    """A · σ(b): da σ(b) + a σ(b)(1 − σ(b)) db."""
+    stack, dim = op.stack(op.args[0]), op.option("dim", 1, -1)
+    if stack is None:
+        return None
+    at = dim % op.args[0].ndim - op.args[0].ndim
+    (a, b), (da, db) = op.args[0].chunk(2, at), stack.chunk(2, at)
+    gate = torch.sigmoid(b)
+    moved: Tensor = gate * (da + a * (1 - gate) * db)
+    return moved
+
+
 def _gelu_slope(z: Tensor, out: Tensor, kwargs: dict[str, Any]) -> Tensor:
     approximate = kwargs.get("approximate", "none")
     slope: Tensor = torch.ops.aten.gelu_backward(torch.ones_like(z), z, approximate=approximate)
@@ -130,49 +142,52 @@ def _on_batch(op: Operation) -> Tensor | None:
 
 def _batch_norm(op: Operation) -> Tensor | None:
     stack = op.stack(op.args[0])
-    variance = op.argument("running_var", 2)
-    if stack is None or variance is None or op.option("training", 5, False):
-        return None
-    weight = op.option("weight", 3, None)
+    if stack is None or op.function is not torch.nn.functional.batch_norm:
+        return None  # torch.batch_norm takes its arguments in another order
+    weight, variance = op.option("weight", 3, None), op.argument("running_var", 2)
+    if op.option("training", 5, False) or variance is None:
+        dims = (0, *range(2, op.args[0].ndim))
+        moved = _normalised(op.args[0], stack, dims, op.option("eps", 7, 1e-5))
+        return moved if weight is None else moved * weight.reshape([-1] + [1] * (len(dims) - 1))
     slope: Tensor = (variance + op.option("eps", 7, 1e-5)).rsqrt()
     slope = slope if weight is None else slope * weight
-    moved: Tensor = stack * slope.reshape([-1] + [1] * (op.args[0].ndim - 2))
-    return moved
+    return stack * slope.reshape([-1] + [1] * (op.args[0].ndim - 2))
 
 
 def _layer_norm(op: Operation) -> Tensor | None:
     stack = op.stack(op.args[0])
     if stack is None:
         return None
-    count = len(op.argument("normalized_shape", 1))
+    dims = tuple(range(-len(op.argument("normalized_shape", 1)), 0))
     weight = op.option("weight", 2, None)
-    moved = _normalised(op.args[0], stack, count, op.option("eps", 4, 1e-5))
+    moved = _normalised(op.args[0], stack, dims, op.option("eps", 4, 1e-5))
     return moved if weight is None else moved * weight
 
 
 def _instance_norm(op: Operation) -> Tensor | None:
     stack = op.stack(op.args[0])
-    if stack is None or not op.option("use_input_stats", 5, True):
+    is_ours = op.function is torch.nn.functional.instance_norm
+    if stack is None or not is_ours or not op.option("use_input_stats", 5, True):
         return None
-    weight = op.option("weight", 3, None)
-    count = op.args[0].ndim - 2
-    moved = _normalised(op.args[0], stack, count, op.option("eps", 7, 1e-5))
+    weight, count = op.option("weight", 3, None), op.args[0].ndim - 2
+    dims = tuple(range(-count, 0))
+    moved = _normalised(op.args[0], stack, dims, op.option("eps", 7, 1e-5))
     return moved if weight is None else moved * weight.reshape([-1] + [1] * count)
 
 
-def _normalised(z: Tensor, stack: Tensor, count: int, eps: float) -> Tensor:
-    """With n(z) = (z − mean)/s over the last axes: dn = (dz − mean dz − n · mean(n dz))/s.
+def _normalised(z: Tensor, stack: Tensor, dims: tuple[int, ...], eps: float) -> Tensor:
+    """With n(z) = (z − mean)/s over some axes: dn = (dz − mean dz − n · mean(n dz))/s.
 
     PyTorch's own rules for these take mean and s for constants when gradients flow through them.
     """
-    dims = tuple(range(-count, 0))
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() or dims[0] == 0:
         variance, mean = torch.var_mean(z, dims, correction=0, keepdim=True)
         scale = (variance + eps).rsqrt()
         normal = (z - mean) * scale
     else:
-        shape = list(z.shape[-count:])
+        shape = list(z.shape[-len(dims) :])
         normal, _, scale = torch.native_layer_norm(z, shape, None, None, eps)
+    dims = tuple(dim % z.ndim - z.ndim for dim in dims)  # rows have one axis more in front
     centred = stack - stack.mean(dims, keepdim=True)
     moved: Tensor = (centred - normal * (stack * normal).mean(dims, keepdim=True)) * scale
     return moved
@@ -267,6 +282,20 @@ def _matmul(op: Operation) -> Tensor | None:
     return total
 
 
+def _distances(op: Operation) -> Tensor | None:
+    """Euclidean distances |a − b|: ⟨a − b, da − db⟩ / |a − b|."""
+    if len(op.args) < 2 or op.option("p", 2, 2.0) != 2:
+        return None
+    (a, b), (da, db) = op.args[:2], (op.stack(value) for value in op.args[:2])
+    gap = a.unsqueeze(-2) - b.unsqueeze(-3)
+    moved = 0.0
+    for tangent, sign, axis in ((da, 1, -2), (db, -1, -3)):
+        if tangent is not None:
+            moved = moved + sign * (gap * tangent.unsqueeze(axis)).sum(-1)
+    found: Tensor = torch.as_tensor(moved) / op.out
+    return torch.where(op.out > 0, found, 0.0)  # where points meet, PyTorch takes zero too
+
+
 def _joined(op: Operation) -> Tensor | None:
     parts = list(op.args[0] if op.args else op.kwargs["tensors"])
     dim = op.option("dim", 1, op.kwargs.get("axis", 0))
@@ -299,6 +328,9 @@ RULES: dict[str, Rule] = {
         lambda stack, out: torch.ops.aten.hardtanh_backward(stack, out, 0.0, 6.0),
     ),
     "hardtanh": _hardtanh,
+    "hardsigmoid": _known_slope(lambda z, out, kwargs: ((out > 0) & (out < 1)) / 6),
+    "glu": _glu,
+    "cdist": _distances,
     "tanh": _known_slope(lambda z, out, kwargs: 1 - out * out),
     "sigmoid": _known_slope(lambda z, out, kwargs: out * (1 - out)),
     "gelu": _known_slope(_gelu_slope),
@@ -311,5 +343,6 @@ RULES: dict[str, Rule] = {
     "max_pool2d": _max_pool,
 }
 SEVERAL_MOVE = names(
-    "add __radd__ mul __rmul__ matmul bmm __matmul__ cat concat stack scaled_dot_product_attention"
+    "add __radd__ mul __rmul__ matmul bmm __matmul__ cat concat stack cdist "
+    "scaled_dot_product_attention"
 )
