@@ -477,6 +477,56 @@ class TestMeasure:
         assert found["sampled"]["scale"] == pytest.approx(np.pi / 18)
         assert found["sampled"]["value"] > 0
 
+    def test_input_layouts(self, measured: Any, command: Command) -> None:
+        rng = np.random.default_rng(1)
+        pictures = rng.random((3, 3, 8, 8))
+        np.save("first.npy", pictures)
+        np.save("last.npy", pictures.transpose(0, 2, 3, 1))
+        np.save("cloud.npy", rng.normal(size=(3, 9, 3)))
+        Path("laid.py").write_text(
+            "import torch\n"
+            "class First(torch.nn.Module):\n"
+            "    def forward(self, x): return x[..., ::2, ::2].tanh().mean((2, 3))\n"
+            "class Last(torch.nn.Module):\n"
+            "    def forward(self, x): return x[:, ::2, ::2].tanh().mean((1, 2))\n"
+            "class Sizes(torch.nn.Module):\n"
+            "    def forward(self, x): return x.norm(dim=-1)\n"
+        )
+        first = measured("laid.py:First", "first.npy", "--actions", "scale")
+        last = measured("laid.py:Last", "last.npy", "--actions", "scale", "--input", "NHWC")
+        ours, theirs = (a["actions"]["scale"]["lee"] for a in (first, last))
+        assert ours == pytest.approx(theirs, rel=1e-9)
+        assert ours > 0
+        turned = measured("laid.py:Sizes", "cloud.npy", "--input", "points")["actions"]
+        assert list(turned) == ["rotation_x", "rotation_y", "rotation_z"]
+        assert all(found["lee"] < 1e-20 for found in turned.values())
+        for file, choices in (("last.npy", "NCHW or NHWC"), ("cloud.npy", "NCL, NLC or points")):
+            outcome = command("measure", "laid.py:Last", file)
+            assert f"expected --input {choices} for inputs" in one_sentence(outcome)
+        outcome = command("measure", "laid.py:Last", "cloud.npy", "--input", "NHWC")
+        assert "expected 4 axes for --input NHWC" in one_sentence(outcome)
+
+    def test_what_a_model_prints_does_not_come_between(self, command: Command) -> None:
+        Path("loud.py").write_text(
+            "import torch\n"
+            "print('hello')\n"
+            "class Loud(torch.nn.Module):\n"
+            "    def forward(self, x):\n"
+            "        print('working')\n"
+            "        return x.mean((2, 3))\n"
+        )
+        outcome = command("measure", "loud.py:Loud", "photos", "--actions", "scale", "--json")
+        assert json.loads(outcome.out)["inputs"] == 5
+        assert "working" in outcome.err
+
+    def test_one_number_for_each_input(self, measured: Any) -> None:
+        Path("one.py").write_text(
+            "import torch\n"
+            "class One(torch.nn.Module):\n"
+            "    def forward(self, x): return x.tanh().mean((1, 2, 3))\n"
+        )
+        assert measured("one.py:One", "photos")["actions"]["rotation"]["sampled"]["value"] >= 0
+
     def test_layer_by_layer_with_a_picture(self, measured: Any) -> None:
         answer = measured(
             "nets.py:cnn", "photos", "--actions", "rotation", "--layerwise", "--layer-inputs", "3",

@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
@@ -138,7 +138,9 @@ def verb(
             frame = Frame(json, seed, device, quiet)
             with _exit_codes(), _logs(quiet):
                 _check_device(device)
-                answer = function(frame=frame, **arguments)
+                # what the user's own code prints must not come between
+                with redirect_stdout(sys.stderr) if json else nullcontext():
+                    answer = function(frame=frame, **arguments)
                 _print(answer, frame)
             raise typer.Exit(answer.exit_code)
 

@@ -35,6 +35,16 @@ class LayerMethod(StrEnum):
     probes = "probes"
 
 
+class InputLayout(StrEnum):
+    """How inputs are laid out."""
+
+    nchw = "NCHW"
+    nhwc = "NHWC"
+    ncl = "NCL"
+    nlc = "NLC"
+    points = "points"
+
+
 @verb("measure")
 def measure(
     frame: Frame,
@@ -79,6 +89,10 @@ def measure(
     output: Annotated[
         str | None,
         typer.Option(metavar="LAYOUT", help="The same of the model: NCHW, NLC, invariant, …"),
+    ] = None,
+    input: Annotated[
+        InputLayout | None,
+        typer.Option(help="How inputs are laid out; by default NCHW, or NCL for three axes."),
     ] = None,
     softmax: Annotated[
         bool, typer.Option("--softmax", help="Measure probabilities; the model gives logits.")
@@ -139,7 +153,7 @@ def measure(
         net = load_model(model, weights=weights, device=frame.device)
         loaded = _load(data, target, split, _size(size), crop)
         x = _scaled(loaded.x[:inputs], *scaling)
-        asked = _asked(x, actions, symmetry, boundary, *scaling)
+        asked = _asked(x, input, actions, symmetry, boundary, *scaling)
         if not [*net.parameters(), *net.buffers()]:  # inputs go where these are
             x = x.to(frame.device)
     with frame.progress("measuring") as progress, _as_options():
@@ -215,6 +229,7 @@ def _scaled(x: "Tensor", mean: tuple[float, ...], std: tuple[float, ...]) -> "Te
 
 def _asked(
     x: "Tensor",
+    layout: InputLayout | None,
     names: str | None,
     symmetry: str | None,
     boundary: Boundary,
@@ -230,28 +245,52 @@ def _asked(
         got = "none" if names is None else f"--actions {names}"
         raise ValueError(f"expected --symmetry for inputs of shape {tuple(x.shape)}, got {got}")
 
-    from isotropy.equivariance import sequence_action
+    from isotropy.equivariance import point_cloud_action, sequence_action
 
+    layout = _input_layout(x, layout)
     default = "translation,rotation" if x.ndim == 4 else "translation"
+    if layout == InputLayout.points:
+        default = "rotation" if x.shape[-1] == 2 else "rotation_x,rotation_y,rotation_z"
     found: list[Action | Symmetry | str] = []
     for name in (part.strip() for part in (default if names is None else names).split(",")):
-        if x.ndim == 3:
-            found.append(sequence_action(name, boundary=boundary.value))
+        last = layout in (InputLayout.nhwc, InputLayout.nlc)
+        if layout == InputLayout.points:
+            found.append(point_cloud_action(name, dimension=min(3, x.shape[-1])))
+        elif x.ndim == 3:
+            found.append(sequence_action(name, boundary=boundary.value, channels_last=last))
         else:
-            found.append(_on_images(name, boundary, mean, std))
+            rules = {"boundary": boundary.value, "mean": mean, "std": std, "channels_last": last}
+            found.append(_on_images(name, rules))
     return found
 
 
-def _on_images(
-    name: str, boundary: Boundary, mean: tuple[float, ...], std: tuple[float, ...]
-) -> "Action | str":
+_FEW = 4
+
+
+def _input_layout(x: "Tensor", given: InputLayout | None) -> InputLayout:
+    """The layout asked for, if it fits; else the usual one, unless the shape speaks against it."""
+    if given is not None:
+        if given != InputLayout.points and len(given.value) != x.ndim:
+            raise ValueError(
+                f"expected {len(given.value)} axes for --input {given.value}, got {tuple(x.shape)}"
+            )
+        return given
+    if x.shape[-1] <= _FEW and all(size > _FEW for size in x.shape[1:-1]):
+        choices = "NCHW or NHWC" if x.ndim == 4 else "NCL, NLC or points"
+        raise ValueError(
+            f"expected --input {choices} for inputs of shape {tuple(x.shape)}, got none"
+        )
+    return InputLayout.nchw if x.ndim == 4 else InputLayout.ncl
+
+
+def _on_images(name: str, rules: dict[str, Any]) -> "Action | str":
     from isotropy.equivariance import image_action
     from isotropy.equivariance._measure import IMAGE_GROUPS
 
     if name in IMAGE_GROUPS:
         return name
     try:
-        return image_action(name, boundary=boundary.value, mean=mean, std=std)
+        return image_action(name, **rules)
     except ValueError as error:
         raise ValueError(f"{error}; groups are {', '.join(IMAGE_GROUPS)}") from error
 

@@ -82,6 +82,7 @@ def reproduce(
         result = found.run(settings, progress)
     answer = result.data()
     if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
         write_json(out / f"{id.replace('/', '-')}.json", answer)
     if plot is not None and found.plot is not None:
         answer["plot"] = str(found.plot(result, plot))

@@ -57,7 +57,7 @@ def place_of_output(
     if found is None:
         raise ValueError(
             f"expected outputs on which {action.name} is known to act, got shape {y_shape}; say "
-            f'how with output=, for example output="{INVARIANT}" or output="NCHW"'
+            f'how with output=, for example output="{INVARIANT}"'
         )
     return found
 
@@ -72,8 +72,10 @@ def _followed(model: Model, x: Tensor, action: Action) -> Place | None:
     try:
         with torch.no_grad(), follower.watching():
             y = model(one)
-    except (ValueError, RuntimeError):  # a part that cannot be followed
-        return None
+    except (ValueError, RuntimeError):
+        with torch.no_grad():
+            model(x[:1].detach().clone())  # its own errors come again
+        return None  # a part that cannot be followed
     return follower.place_of(y)
 
 

@@ -1,6 +1,21 @@
 """One short module per table or figure of the papers, ours beside theirs."""
 
+from isotropy.papers._efficientnet_lite import (
+    efficientnet_lite0,
+    efficientnet_lite1,
+    efficientnet_lite2,
+)
 from isotropy.papers._experiment import Cell, Experiment, Result, Settings
 from isotropy.papers._registry import experiment, ids
 
-__all__ = ["Cell", "Experiment", "Result", "Settings", "experiment", "ids"]
+__all__ = [
+    "Cell",
+    "Experiment",
+    "Result",
+    "Settings",
+    "efficientnet_lite0",
+    "efficientnet_lite1",
+    "efficientnet_lite2",
+    "experiment",
+    "ids",
+]

@@ -228,6 +228,46 @@ def efficientnet_lite(
     return model.eval()
 
 
+def efficientnet_lite0() -> nn.Module:
+    """EfficientNet-Lite0 trained on ImageNet, from pixels in [0, 1], 224×224, to logits.
+
+    Its weights are those of ``isotropy data get efficientnet-lite0``, obtained if need be, so that
+    ``isotropy measure isotropy.papers:efficientnet_lite0 DIR --size 224 --crop --softmax`` works.
+
+    Example:
+        >>> efficientnet_lite0()  # doctest: +SKIP
+        Sequential(...)
+    """
+    return _trained(0)
+
+
+def efficientnet_lite1() -> nn.Module:
+    """The same of EfficientNet-Lite1, for 240×240.
+
+    Example:
+        >>> efficientnet_lite1()  # doctest: +SKIP
+        Sequential(...)
+    """
+    return _trained(1)
+
+
+def efficientnet_lite2() -> nn.Module:
+    """The same of EfficientNet-Lite2, for 260×260.
+
+    Example:
+        >>> efficientnet_lite2()  # doctest: +SKIP
+        Sequential(...)
+    """
+    return _trained(2)
+
+
+def _trained(number: int) -> nn.Module:
+    from isotropy.data import fetch
+
+    weights = fetch(f"efficientnet-lite{number}")
+    return nn.Sequential(Preprocess(), efficientnet_lite(number, weights)).eval()
+
+
 def _load(model: EfficientNetLite, path: Path) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
