@@ -222,6 +222,12 @@ def plain_attention() -> AbstractContextManager[Any]:
     return sdpa_kernel(SDPBackend.MATH)
 
 
+def twice_differentiable() -> AbstractContextManager[Any]:
+    """Recurrent layers by kernels that can be differentiated twice: not those of cuDNN."""
+    flags: AbstractContextManager[Any] = torch.backends.cudnn.flags(enabled=False)
+    return flags
+
+
 def lacks_forward_rule(error: Exception) -> bool:
     """Whether an error says that an operation cannot be differentiated in forward mode."""
     signs = (
@@ -232,7 +238,7 @@ def lacks_forward_rule(error: Exception) -> bool:
         "Jacobian-vector",
         "functorch",
     )
-    return any(sign in str(error) for sign in signs)
+    return isinstance(error, NotImplementedError) or any(sign in str(error) for sign in signs)
 
 
 def twice_in_reverse(
@@ -240,7 +246,7 @@ def twice_in_reverse(
 ) -> tuple[Tensor, Tensor]:
     """Differentiate vᵀJ, which is linear in v, with respect to v: its transpose is J."""
     wants_graph = torch.is_grad_enabled()
-    with torch.enable_grad():
+    with torch.enable_grad(), twice_differentiable():
         point = x if x.requires_grad else x.detach().clone().requires_grad_()
         # a copy, so that a model that works in place does not do so on a leaf
         with _WholeDerivative(in_reverse=True):

@@ -147,8 +147,10 @@ def _in_reverse(
     function: Callable[..., list[Tensor]], primals: Sequence[Tensor], rows: Sequence[Tensor]
 ) -> list[Tensor]:
     """The same for a function without a forward rule: reverse mode twice, row by row."""
+    from isotropy.equivariance._lie_derivative import twice_differentiable
+
     wants_graph = torch.is_grad_enabled()
-    with torch.enable_grad():
+    with torch.enable_grad(), twice_differentiable():
         points = [primal.clone().requires_grad_() for primal in primals]
         values = function(*points)
         dummies = [torch.zeros_like(value, requires_grad=True) for value in values]
