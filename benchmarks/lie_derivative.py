@@ -245,7 +245,7 @@ def _print_row(name: str, row: dict[str, Any]) -> None:
 
 
 def _print_agreement(rows: dict[str, dict[str, Any]], args: argparse.Namespace) -> None:
-    print("\nDo both compute the same? Relative differences:")
+    print("\nRelative differences, within each method:")
     for name, row in rows.items():
         if "error" in row:
             continue

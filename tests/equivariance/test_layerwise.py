@@ -961,15 +961,23 @@ def test_what_a_model_keeps_of_a_call_does_not_stay() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.inner = conv().double()
+            self.cached: Tensor | None = None
+            self.is_cached = False
 
         def forward(self, x: Tensor) -> Tensor:
             self.last = self.inner(x)
-            return self.last.mean((2, 3))
+            if not self.is_cached:
+                self.cached, self.is_cached = torch.ones(1, dtype=x.dtype) + 0 * x.sum(), True
+            return self.last.mean((2, 3)) * self.cached
 
-    model = Keeps()
+    model = Keeps().train()
     layerwise(model, images(), "rotation")
     assert not hasattr(model, "last")
+    assert model.cached is None
+    assert not model.is_cached
+    assert model.training
     deepcopy(model)
+    assert model(images()).shape == (2, 4)
 
 
 def test_threads_do_not_see_one_another() -> None:

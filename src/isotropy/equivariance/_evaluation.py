@@ -46,28 +46,36 @@ def evaluating(model: Model) -> Iterator[None]:
 def _restoring(model: Model) -> Iterator[None]:
     modules = [module for whole in modules_of(model) for module in whole.modules()]
     modes = [module.training for module in modules]
-    held = [(_tensors_in(vars(module)), _tensors_in(module._buffers)) for module in modules]
+    held = [(dict(vars(module)), dict(_mapping(module._buffers))) for module in modules]
     try:
         for module in modules:
             module.training = False
         yield
     finally:
-        for module, mode, (tensors, buffers) in zip(modules, modes, held, strict=True):
+        for module, mode, (attributes, buffers) in zip(modules, modes, held, strict=True):
+            _restore(module, attributes, buffers)
             module.training = mode
-            # what a model keeps of a call may be of no use outside of it
-            for name in _tensors_in(vars(module)):
-                if name not in tensors:
-                    delattr(module, name)
-            vars(module).update(tensors)
-            for name, buffer in buffers.items():
-                if module._buffers[name] is not buffer:
-                    module._buffers[name] = buffer
 
 
-def _tensors_in(attributes: Any) -> dict[str, Tensor]:
-    if not isinstance(attributes, dict):
-        return {}  # of a scripted module
-    return {name: value for name, value in attributes.items() if isinstance(value, Tensor)}
+def _restore(module: nn.Module, attributes: dict[str, Any], buffers: dict[str, Any]) -> None:
+    """Give a module its attributes back, where it kept tensors of a call.
+
+    Those may be of no use outside of it. What goes with them, such as a note that they are
+    there, goes too.
+    """
+    now = vars(module)
+    if any(
+        isinstance(value, Tensor) and attributes.get(k) is not value for k, value in now.items()
+    ):
+        now.clear()
+        now.update(attributes)
+    for name, buffer in buffers.items():
+        if module._buffers.get(name) is not buffer:
+            module._buffers[name] = buffer
+
+
+def _mapping(buffers: Any) -> dict[str, Any]:
+    return buffers if isinstance(buffers, dict) else {}  # a scripted module's are another thing
 
 
 def inputs_for(model: Model, x: Tensor) -> Tensor:
