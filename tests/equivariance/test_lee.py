@@ -132,6 +132,8 @@ def given_in(x: Tensor) -> dict[str, Any]:
         "inputs and labels": (x, labels),
         "inputs and targets": [x, labels[:, None].double()],
         "uneven": [x[:1], x[1:]],
+        "array": x.numpy(),
+        "PyTorch's data set": TensorDataset(x, labels),
         "with empty batches": [x[:0], x, x[:0]],
     }
 

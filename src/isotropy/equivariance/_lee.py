@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass
 from math import nan, sqrt
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import Dataset as MapStyle
 
 from isotropy._run import ProgressCallback, Step
 from isotropy.data import Dataset
@@ -73,8 +76,8 @@ def lee(
 
     Args:
         f: A module or function.
-        data: Inputs: a tensor, a pair (x, y), a `Dataset`, or an iterable of batches x or (x, y),
-            for example a ``DataLoader``.
+        data: Inputs: a tensor or array, a pair (x, y), a `Dataset` or one of PyTorch's, or an
+            iterable of batches x or (x, y), for example a ``DataLoader``.
         action: An action or its name.
         output: How the action acts on outputs; see `lie_derivative`.
         batch_size: How many inputs to take at a time; it does not change the result of a model
@@ -155,6 +158,10 @@ def batches(
         raise ValueError(f"expected a batch size of at least 1, got {batch_size}")
     if isinstance(data, Dataset):
         data = data.x
+    elif isinstance(data, np.ndarray):
+        data = torch.from_numpy(data)
+    elif isinstance(data, MapStyle) and not isinstance(data, IterableDataset):
+        data = DataLoader(data, batch_size)
     if isinstance(data, tuple | list) and data and isinstance(data[0], Tensor):
         data = data[0] if _are_pairs(data) else data
     if isinstance(data, Tensor):
