@@ -471,6 +471,15 @@ def test_layouts_by_name_and_pattern() -> None:
     assert other.closure < 1e-12
 
 
+def test_a_layout_is_charged_to_the_module_it_is_given_for() -> None:
+    torch.manual_seed(0)
+    block = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular"), nn.Identity())
+    model = nn.Sequential(block, nn.Flatten(), nn.Linear(4 * SIZE**2, 2)).double()
+    action = image_action("translation_x", boundary="periodic")
+    assert names(layerwise(model, images(), action)) == ["2"]
+    assert names(layerwise(model, images(), action, layouts={"0": "invariant"})) == ["0"]
+
+
 @pytest.mark.parametrize(
     ("layouts", "message"),
     [

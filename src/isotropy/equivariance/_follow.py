@@ -135,11 +135,12 @@ class Follower(Carrier):
                 moving = self.values.get(tensor)
                 if moving is None:
                     continue
-                self._override(name, module, tensor, moving)
-                if is_unit and not self._in_unit():
-                    if moving.charge is not None:
-                        moving.charge = (name or type(module).__name__, kind_of_module(module))
-                    self._settle(tensor, moving)
+                is_told = self._override(name, module, tensor, moving)
+                if self._in_unit() or not (is_unit or is_told):
+                    continue
+                if is_told or moving.charge is not None:
+                    moving.charge = (name or type(module).__name__, kind_of_module(module))
+                self._settle(tensor, moving)
 
     def _in_unit(self) -> bool:
         return any(is_unit for _, _, is_unit in self._active)
@@ -148,16 +149,18 @@ class Follower(Carrier):
         """The module at work."""
         return f" in {self._active[-1][0] or 'the model'}" if self._active else ""
 
-    def _override(self, name: str, module: nn.Module, out: Tensor, moving: _Followed) -> None:
+    def _override(self, name: str, module: nn.Module, out: Tensor, moving: _Followed) -> bool:
+        """Take the action on a module's output from the caller, or from the module itself."""
         for pattern, layout in self.layouts.items():
             if fnmatchcase(name, pattern):
                 moving.place = self.action.named_place(layout, tuple(out.shape), self.at_input)
-                return
+                return True
         rep = getattr(module, "rep_out", None)
-        if not (isinstance(self.at_input, Rep) and isinstance(rep, Rep)):
-            return
-        if rep.size() == out.shape[-1]:
+        acts = isinstance(self.at_input, Rep) and isinstance(rep, Rep)
+        if acts and rep.size() == out.shape[-1]:  # type: ignore[union-attr]  # it is one
             moving.place = rep
+            return True
+        return False
 
     # --- results ------------------------------------------------------------------------------
 

@@ -41,7 +41,7 @@ _FUNCTIONS: dict[str, str] = {
     "mean": "pooling",
     "amax": "pooling",
     "interpolate": "pooling",
-    "__getitem__": "pooling",
+    "getitem": "pooling",
 }
 
 
