@@ -251,7 +251,7 @@ def test_it_is_a_module_like_others() -> None:
     other = Symmetrised(nn.Sequential(*(copy.deepcopy(m) for m in model)), symmetry)
     for p in other.parameters():
         nn.init.zeros_(p)
-    other.load_state_dict(torch.load(file))
+    other.load_state_dict(torch.load(file, weights_only=True))
     assert torch.equal(other(x), y)
     assert averaged.symmetry == symmetry
     assert (averaged.rep_in, averaged.rep_out) == (symmetry.rep_in, symmetry.rep_out)

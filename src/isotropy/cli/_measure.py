@@ -285,7 +285,7 @@ def _input_layout(x: "Tensor", given: InputLayout | None) -> InputLayout:
 
 def _on_images(name: str, rules: dict[str, Any]) -> "Action | str":
     from isotropy.equivariance import image_action
-    from isotropy.equivariance._measure import IMAGE_GROUPS
+    from isotropy.equivariance._sampled import IMAGE_GROUPS
 
     if name in IMAGE_GROUPS:
         return name

@@ -105,6 +105,11 @@ def flat_tensors(values: Any) -> list[Tensor]:
     return []
 
 
+def floating_tensors(values: Any) -> list[Tensor]:
+    """Those of them that can have a derivative."""
+    return [t for t in flat_tensors(values) if t.is_floating_point() or t.is_complex()]
+
+
 def axes_of_views(
     function: Callable[..., Any],
     args: Sequence[Any],

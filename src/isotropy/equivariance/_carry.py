@@ -17,7 +17,12 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from isotropy.equivariance._axes_rules import flat_tensors, names, share_memory
+from isotropy.equivariance._axes_rules import (
+    flat_tensors,
+    floating_tensors,
+    names,
+    share_memory,
+)
 from isotropy.equivariance._evaluation import Model, modules_of
 from isotropy.equivariance._in_place import changed_in_place, out_of_place, overwritten
 from isotropy.equivariance._tangents import push
@@ -139,7 +144,7 @@ class Carrier(TorchFunctionMode):
         swap: dict[int, Tensor] = {}
         before = (args, kwargs) if changed is None else _as_before(changed, (args, kwargs), swap)
         out = func(*args, **kwargs)
-        results = _floating(changed if changed is not None else out)
+        results = floating_tensors(changed if changed is not None else out)
         if results:
             self._check_fresh(given, name)
             pure, pure_args, pure_kwargs, pure_name = out_of_place(func, name, *before)
@@ -272,10 +277,6 @@ def _as_before(changed: Tensor, values: Any, swap: dict[int, Tensor]) -> Any:
         return copy
 
     return tree_map(kept, values)
-
-
-def _floating(values: Any) -> list[Tensor]:
-    return [v for v in flat_tensors(values) if v.is_floating_point() or v.is_complex()]
 
 
 def _set_item(args: Any, stack: Callable[[Any], Tensor | None], like: Tensor) -> Tensor:

@@ -171,43 +171,47 @@ def layerwise(
     x = inputs_for(model, x).detach()
     action = as_action(action, x)
     action.input_place(x)  # refuses inputs of another shape
-    rng = make_generator(generator)
+    options = _Options(layouts or {}, output, method, probes, make_generator(generator))
     tally = _Tally()
     with evaluating(model):
         # in reverse one ε for each unit has to tell inputs apart
         for part in x.split(batch_size if method == "forward" else 1):
-            found = [
-                _closing(model, part, direction, layouts or {}, output, method, probes, rng)
-                for direction in action.directions
-            ]
+            found = [_closing(model, part, direction, options) for direction in action.directions]
             tally.add(found)
     return tally.result(action.name, len(x), method)
+
+
+@dataclass(frozen=True)
+class _Options:
+    """How contributions are to be found; see `layerwise`."""
+
+    layouts: Mapping[str, str]
+    output: str | None
+    method: Method
+    probes: int
+    rng: torch.Generator
 
 
 def _closing(
     model: Model,
     x: Tensor,
     action: Action,
-    layouts: Mapping[str, str],
-    output: str | None,
-    method: Method,
-    probes: int,
-    rng: torch.Generator,
+    options: _Options,
 ) -> _Found:
     """Contributions that add up, found in double precision where rounding stands in the way.
 
     A value at the kink of a ReLU may fall on either side of it in two evaluations, and large
     contributions may cancel; both happen in networks with random weights.
     """
-    state = rng.get_state()
-    found, allowed = _one_direction(model, x, action, layouts, output, method, probes, rng)
+    state = options.rng.get_state()
+    found, allowed = _one_direction(model, x, action, options)
     if found.closure <= min(_CLOSE, _DIGITS_LOST * torch.finfo(x.dtype).eps):
         return found
     if isinstance(model, nn.Module) and x.dtype not in (torch.float64, torch.complex128):
-        rng.set_state(state)
+        options.rng.set_state(state)
         exact = deepcopy(model).to(torch.float64)
         x = x.to(torch.float64)
-        found, allowed = _one_direction(exact, x, action, layouts, output, method, probes, rng)
+        found, allowed = _one_direction(exact, x, action, options)
     if not found.closure <= allowed:
         raise RuntimeError(
             "expected contributions that add up to the Lie derivative, got a relative difference "
@@ -252,19 +256,15 @@ def _one_direction(
     model: Model,
     x: Tensor,
     action: Action,
-    layouts: Mapping[str, str],
-    output: str | None,
-    method: Method,
-    probes: int,
-    rng: torch.Generator,
+    options: _Options,
 ) -> tuple[_Found, float]:
     """What was found, and how far it may be from adding up."""
-    if method == "forward":
+    if options.method == "forward":
         point = x.clone()  # a model may change its input
-        follower = Follower(model, point, action, layouts)
+        follower = Follower(model, point, action, options.layouts)
         with torch.no_grad(), follower.watching():
             y = output_of(model(point))
-        place = place_of_output(follower.place_of(y), tuple(y.shape), action, x, output)
+        place = place_of_output(follower.place_of(y), tuple(y.shape), action, x, options.output)
         parts = follower.outcome(y, place)
         derivative = _derivative(model, x, action, place)
         dim = y[0].numel()
@@ -275,8 +275,9 @@ def _one_direction(
         products = (rows.conj() * whole).real.sum(-1).double() / dim
         closure = _closure(rows.sum(0) + follower.left_over(y, place).reshape(len(x), -1), whole)
     else:
+        probes = None if options.method == "reverse" else options.probes
         reverse = contributions_in_reverse(
-            model, x, action, layouts, output, None if method == "reverse" else probes, rng
+            model, x, action, options.layouts, options.output, probes, options.rng
         )
         follower, whole = reverse.follower, reverse.derivative.reshape(len(x), -1)
         dim = whole.shape[1]

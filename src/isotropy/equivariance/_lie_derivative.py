@@ -170,9 +170,9 @@ def _detached(z: Tensor) -> Tensor:
 
 
 def _has_numbers(args: Any) -> bool:
-    from isotropy.equivariance._axes_rules import flat_tensors
+    from isotropy.equivariance._axes_rules import floating_tensors
 
-    return any(value.is_floating_point() or value.is_complex() for value in flat_tensors(args))
+    return bool(floating_tensors(args))
 
 
 def _require_seen(f: Model, x: Tensor, tangent: Tensor, moved: Tensor, left: str) -> None:

@@ -22,12 +22,11 @@ from isotropy.equivariance._layerwise import Layerwise, Method, layerwise
 from isotropy.equivariance._lee import LEE, batches, lee
 from isotropy.equivariance._measurement import Measurement
 from isotropy.equivariance._residuals import SampledError
-from isotropy.equivariance._sampled import _IMAGE_GROUPS, sampled_equivariance
+from isotropy.equivariance._sampled import IMAGE_GROUPS, sampled_equivariance
 from isotropy.reps import Symmetry
 
 Measured: TypeAlias = Action | Symmetry | str
 
-IMAGE_GROUPS = tuple(_IMAGE_GROUPS)
 
 _FEWEST_SAMPLED = 10  # inputs; a tenth of all, where that is more
 _LAYER_BATCH = 4  # every unit's tangents are kept at once

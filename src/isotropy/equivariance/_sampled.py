@@ -24,14 +24,14 @@ from isotropy.equivariance._residuals import (
     check_counts,
     squared_residuals,
 )
-from isotropy.equivariance._tester import _resolve
+from isotropy.equivariance._tester import resolve_symmetry
 from isotropy.groups import Group, LinearMap
 from isotropy.reps import Symmetry
 
 Pair: TypeAlias = tuple[Map, Map]
 
 # a picture flipped left to right or not, then turned by so many quarters
-_IMAGE_GROUPS: dict[str, tuple[tuple[bool, int], ...]] = {
+IMAGE_GROUPS: dict[str, tuple[tuple[bool, int], ...]] = {
     "horizontal_flip": ((False, 0), (True, 0)),
     "flips": ((False, 0), (True, 0), (False, 2), (True, 2)),
     "quarter_turns": tuple((False, turns) for turns in range(4)),
@@ -121,7 +121,7 @@ def _elements(
     rng: torch.Generator,
 ) -> tuple[ElementsOf, bool]:
     """The elements to average over, and whether they are drawn at random."""
-    finite = isinstance(symmetry, str) and symmetry in _IMAGE_GROUPS
+    finite = isinstance(symmetry, str) and symmetry in IMAGE_GROUPS
     if isinstance(symmetry, Action | str) and not finite:
         action = as_action(symmetry, x)
         if scale is None or not 0 < scale < math.inf:
@@ -138,7 +138,7 @@ def _elements(
     if output is not None:
         raise ValueError(f"expected output= only for an action or images, got {output!r}")
     if isinstance(symmetry, Symmetry | Group):
-        return _group(_resolve(f, symmetry, None, None), samples, rng)
+        return _group(resolve_symmetry(f, symmetry, None, None), samples, rng)
     if not isinstance(symmetry, Sequence) or not all(
         isinstance(pair, tuple) and len(pair) == 2 and all(map(callable, pair)) for pair in symmetry
     ):
@@ -196,7 +196,7 @@ def _image_group(f: Model, name: str, output: str | None) -> ElementsOf:
 
     def elements(x: Tensor, y: Tensor) -> tuple[list[Element], Tensor | None]:
         places = placing.input_place(x), output_place(f, x, tuple(y.shape), placing, output)
-        turning = any(turns % 2 for _, turns in _IMAGE_GROUPS[name])
+        turning = any(turns % 2 for _, turns in IMAGE_GROUPS[name])
         for place in places:
             if turning and isinstance(place, Axes) and place.sides[0].size != place.sides[1].size:
                 sizes = tuple(side.size for side in place.sides)
@@ -208,7 +208,7 @@ def _image_group(f: Model, name: str, output: str | None) -> ElementsOf:
                 lambda z: _on_picture(z, places[1], lambda p: _turned_back(p, flip, turns)),
             )
 
-        return [element(flip, turns) for flip, turns in _IMAGE_GROUPS[name]], None
+        return [element(flip, turns) for flip, turns in IMAGE_GROUPS[name]], None
 
     return elements
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from isotropy.equivariance._axes_rules import IDENTITIES, VIEWS, flat_tensors, names
+from isotropy.equivariance._axes_rules import IDENTITIES, VIEWS, floating_tensors, names
 from isotropy.equivariance._tangent_rules import RULES, SEVERAL_MOVE, Operation, Stacks
 
 _LINEAR = names("mean sum roll flip pad")
@@ -78,7 +78,7 @@ def _on_rows(
         rest, kwargs = (results[0].shape,), {}
 
     def of_row(row: Tensor) -> list[Tensor]:
-        return _floating(function(row, *rest, **kwargs))
+        return floating_tensors(function(row, *rest, **kwargs))
 
     return _over_rows(of_row, (stack,))
 
@@ -118,7 +118,7 @@ def _differentiated(
         for i, value in zip(at, values, strict=True):
             filled[i] = value
         new_args, new_kwargs = tree_unflatten(filled, spec)
-        return _floating(function(*new_args, **new_kwargs))
+        return floating_tensors(function(*new_args, **new_kwargs))
 
     def one_row(*tangents: Tensor) -> list[Tensor]:
         moved: list[Tensor] = torch.func.jvp(of_moving, primals, tangents)[1]
@@ -174,8 +174,3 @@ def _in_reverse(
 
 def _moves(stacks: Stacks, leaf: Tensor) -> bool:
     return stacks(leaf) is not None
-
-
-def _floating(values: Any) -> list[Tensor]:
-    flat = flat_tensors(values)
-    return [value for value in flat if value.is_floating_point() or value.is_complex()]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from isotropy._run import generator as make_generator
 from isotropy.equivariance._elements import elements_to_try
+from isotropy.equivariance._evaluation import evaluating
 from isotropy.groups import (
     Group,
 )
@@ -95,7 +95,7 @@ def equivariance_error(
         >>> equivariance_error(torch.relu, x, Symmetry(SO(3), V, V)) > 0.1
         True
     """
-    found = _resolve(model, symmetry, rep_in, rep_out)
+    found = resolve_symmetry(model, symmetry, rep_in, rep_out)
     return _examine(model, x, found, samples, make_generator(generator), max_condition).error
 
 
@@ -140,7 +140,7 @@ def assert_equivariant(
         AssertionError: expected <lambda> to be equivariant to S(5): V >> V with a relative error \
 of at most 1.0e-12, got ...
     """
-    found = _resolve(model, symmetry, rep_in, rep_out)
+    found = resolve_symmetry(model, symmetry, rep_in, rep_out)
     rng = make_generator(generator)
     if x is None:
         dtype = _parameter_dtype(model) or torch.float64
@@ -164,7 +164,7 @@ of at most 1.0e-12, got ...
 # --- which symmetry ---------------------------------------------------------------------------
 
 
-def _resolve(
+def resolve_symmetry(
     model: Model, symmetry: Symmetry | Group | None, rep_in: Rep | None, rep_out: Rep | None
 ) -> Symmetry:
     if isinstance(symmetry, Symmetry):
@@ -216,7 +216,7 @@ def _examine(
     master = x.detach().cpu().to(exact)
     call = _Caller(model, x, symmetry)
     worst, where = -math.inf, ""
-    with call.evaluating():
+    with evaluating(model), torch.no_grad():
         base = call(master)
         for element, maps in elements_to_try(symmetry, samples, rng, max_condition):
             moved = call(maps[0].apply(master))
@@ -275,20 +275,6 @@ class _Caller:
         is_complex = y.is_complex() or self.symmetry.rep_out.is_complex
         return y.detach().cpu().to(torch.complex128 if is_complex else torch.float64)
 
-    @contextmanager
-    def evaluating(self) -> Iterator[None]:
-        """Evaluation mode without gradients; each submodule's own mode comes back."""
-        modules = list(self.model.modules()) if isinstance(self.model, nn.Module) else []
-        modes = [module.training for module in modules]
-        try:
-            for module in modules:
-                module.training = False
-            with torch.no_grad():
-                yield
-        finally:
-            for module, mode in zip(modules, modes, strict=True):
-                module.training = mode
-
 
 def _tensors(model: Model) -> Iterator[Tensor]:
     if isinstance(model, nn.Module):
@@ -303,6 +289,3 @@ def _parameter_dtype(model: Model) -> torch.dtype | None:
 
 def _call_dtype(dtype: torch.dtype, rep_in: Rep) -> torch.dtype:
     return torch.promote_types(dtype, torch.complex32) if rep_in.is_complex else dtype
-
-
-# --- which elements ---------------------------------------------------------------------------
