@@ -2,6 +2,7 @@
 
 from isotropy.cli._basis import Method, basis
 from isotropy.cli._data import data_app, data_get
+from isotropy.cli._discover import discover
 from isotropy.cli._frame import BAD_INPUT, INTERRUPTED, Answer, Frame, app, main, run, verb
 from isotropy.cli._measure import measure
 from isotropy.cli._reproduce import reproduce
@@ -16,6 +17,7 @@ __all__ = [
     "basis",
     "data_app",
     "data_get",
+    "discover",
     "main",
     "measure",
     "reproduce",

@@ -14,9 +14,16 @@ from isotropy.equivariance._lee import LEE, EquivarianceGap, equivariance_gap, l
 from isotropy.equivariance._lie_derivative import lie_derivative
 from isotropy.equivariance._measure import measure
 from isotropy.equivariance._measurement import Measurement
+from isotropy.equivariance._partition import partition_distance
 from isotropy.equivariance._point_actions import point_cloud_action
 from isotropy.equivariance._residuals import SampledError
 from isotropy.equivariance._sampled import sampled_equivariance
+from isotropy.equivariance._shared_means import (
+    mse_gap_bound,
+    shared_mean_mse,
+    sharing_threshold,
+    suggest_split,
+)
 from isotropy.equivariance._tester import assert_equivariant, equivariance_error
 
 __all__ = [
@@ -44,8 +51,13 @@ __all__ = [
     "lee_penalty",
     "lie_derivative",
     "measure",
+    "mse_gap_bound",
+    "partition_distance",
     "point_cloud_action",
     "sampled_equivariance",
     "sequence_action",
+    "shared_mean_mse",
+    "sharing_threshold",
+    "suggest_split",
     "theorem_4_1",
 ]

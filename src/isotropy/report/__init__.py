@@ -1,6 +1,15 @@
-"""What a person sees: pictures."""
+"""What a person sees: pictures and pages."""
 
 from isotropy.report._basis_picture import colour_classes, matrix_shape, plot_bases, plot_basis
 from isotropy.report._contributions_picture import plot_contributions
+from isotropy.report._finding_page import finding_page, write_finding_page
 
-__all__ = ["colour_classes", "matrix_shape", "plot_bases", "plot_basis", "plot_contributions"]
+__all__ = [
+    "colour_classes",
+    "finding_page",
+    "matrix_shape",
+    "plot_bases",
+    "plot_basis",
+    "plot_contributions",
+    "write_finding_page",
+]

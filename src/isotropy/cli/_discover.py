@@ -1,0 +1,146 @@
+"""``isotropy discover``: from data to named, confirmed symmetries."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from isotropy.cli._frame import Answer, Frame, verb
+
+if TYPE_CHECKING:
+    from isotropy.data import Dataset
+    from isotropy.discovery import Findings
+
+
+class TaskOption(StrEnum):
+    """What the targets are."""
+
+    regression = "regression"
+    classification = "classification"
+
+
+@verb("discover")
+def discover(
+    frame: Frame,
+    data: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="DATA", help="An .npz of x and y, or a table; without it, small examples."
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME,…", help="The columns of a table to predict."),
+    ] = None,
+    task: Annotated[
+        TaskOption | None, typer.Option(help="What the targets are; by default told from them.")
+    ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="A column: rows with one value are never split up."),
+    ] = None,
+    channels_first: Annotated[
+        bool,
+        typer.Option(
+            "--channels-first", help="Sequences are (rows, channels, n), not (rows, n, channels)."
+        ),
+    ] = False,
+    candidates: Annotated[
+        str | None,
+        typer.Option(metavar='"GROUP, …"', help='Groups to try as well: "Z(12), S(3)+S(9)".'),
+    ] = None,
+    margin: Annotated[
+        float,
+        typer.Option(help="What a symmetry may cost, as a share of what can be learned."),
+    ] = 0.05,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Save findings, models and report.html here."),
+    ] = None,
+) -> Answer:
+    """Find the permutation symmetries of a task, name them, and confirm them by test."""
+    from isotropy.data import load
+    from isotropy.discovery import discover, example_tasks
+
+    seed = 0 if frame.seed is None else frame.seed
+    if data is None:
+        if target is not None or groups is not None or task is not None:
+            raise ValueError("expected DATA for --target, --groups and --task, got none")
+        tasks = example_tasks(seed)
+    else:
+        loaded = load(data, target=target, task=task and task.value, groups=groups)
+        tasks = {str(data): loaded}
+    found: dict[str, Findings] = {}
+    with frame.progress("discovering") as progress:
+        for name, one in tasks.items():
+            found[name] = discover(
+                one,
+                channels_first=channels_first,
+                candidates=_groups(candidates),
+                margin=margin,
+                seed=seed,
+                progress=progress,
+            )
+    answer = _together(found, named=data is None)
+    if out is not None:
+        answer["saved"] = str(_saved(found, out, data is None))
+    return Answer(answer, _text(found, tasks, answer.get("saved")))
+
+
+def _groups(text: str | None) -> list[str]:
+    """Split at the commas that stand outside parentheses."""
+    if text is None:
+        return []
+    parts, depth = [""], 0
+    for letter in text:
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _together(found: "dict[str, Findings]", named: bool) -> dict[str, Any]:
+    """One JSON object; findings of examples say which one they are of."""
+    answer: dict[str, Any] = {"findings": [], "tried": [], "seconds": 0.0, "notes": []}
+    for name, findings in found.items():
+        part = findings.to_json()
+        if named:
+            part["findings"] = [{"data": name, **finding} for finding in part["findings"]]
+            part["tried"] = [{"data": name, "tried": part["tried"]}]
+            part["notes"] = [f"{name}: {note}" for note in part["notes"]]
+        for key in answer:
+            answer[key] += part[key]
+    return answer
+
+
+def _saved(found: "dict[str, Findings]", out: Path, named: bool) -> Path:
+    from isotropy.report import write_finding_page
+
+    for name, findings in found.items():
+        folder = out / name.replace(" ", "-") if named else out
+        findings.save(folder)
+        write_finding_page(findings, folder / "report.html", title=name)
+    return out
+
+
+def _text(found: "dict[str, Findings]", tasks: "dict[str, Dataset]", saved: Any) -> str:
+    lines = []
+    for name, findings in found.items():
+        lines.append(f"{name}  {tasks[name]!r}" if len(found) == 1 else name)
+        if not len(findings):
+            lines.append("  no symmetry found")
+        for finding in findings:
+            lines.append(f"  {finding}")
+            lines.append(f"    {finding.action}")
+            lines += [f"    {note}" for note in finding.notes if len(found) == 1]
+        if len(found) == 1:
+            lines += [f"  {note}" for note in findings.notes]
+        lines.append("")
+    seconds = sum(findings.seconds for findings in found.values())
+    lines.append(f"{seconds:.3g} s")
+    if saved is not None:
+        lines.append(f"saved to {saved}")
+    return "\n".join(lines)

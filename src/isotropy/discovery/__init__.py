@@ -1,0 +1,76 @@
+"""Finding the symmetry of a task: which parameters are shared, and the group behind it."""
+
+from isotropy.discovery._assignment import (
+    canonical_labels,
+    hard_assignment,
+    rank_penalty,
+    rounded,
+    row_entropy,
+    row_softmax,
+)
+from isotropy.discovery._augerino import (
+    Augerino,
+    AugerinoFit,
+    Augmentation,
+    LearnedPermutations,
+    LearnedShifts,
+    fit_augerino,
+)
+from isotropy.discovery._automorphisms import Automorphisms, automorphisms
+from isotropy.discovery._brute_force import best_partition, set_partitions, shared_solutions
+from isotropy.discovery._claim_test import ClaimTest, claim_test, confirm, group_average, holm
+from isotropy.discovery._discover import discover
+from isotropy.discovery._examples import example_tasks
+from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._gumbel_sinkhorn import gumbel_sinkhorn, matched, sinkhorn
+from isotropy.discovery._least_squares import LeastSquares
+from isotropy.discovery._naming import SharingName, name_sharing
+from isotropy.discovery._partition_evidence import PartitionEvidence, cluster_values
+from isotropy.discovery._relaxation import Relaxed, averaged, relax_sharing
+from isotropy.discovery._sharing import LearnedSharing
+from isotropy.discovery._splits import three_way_split
+from isotropy.discovery._standardised import StandardisedModel, build_model
+
+__all__ = [
+    "Augerino",
+    "AugerinoFit",
+    "Augmentation",
+    "Automorphisms",
+    "ClaimTest",
+    "Finding",
+    "Findings",
+    "LearnedPermutations",
+    "LearnedSharing",
+    "LearnedShifts",
+    "LeastSquares",
+    "PartitionEvidence",
+    "Relaxed",
+    "SharingName",
+    "StandardisedModel",
+    "automorphisms",
+    "averaged",
+    "best_partition",
+    "build_model",
+    "canonical_labels",
+    "claim_test",
+    "cluster_values",
+    "confirm",
+    "discover",
+    "example_tasks",
+    "fit_augerino",
+    "group_average",
+    "gumbel_sinkhorn",
+    "hard_assignment",
+    "holm",
+    "matched",
+    "name_sharing",
+    "rank_penalty",
+    "relax_sharing",
+    "rounded",
+    "row_entropy",
+    "row_softmax",
+    "set_partitions",
+    "shared_solutions",
+    "sinkhorn",
+    "three_way_split",
+]

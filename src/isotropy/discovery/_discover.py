@@ -1,0 +1,268 @@
+"""From data to named symmetries: propose on one part, fit on the second, confirm on the third."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from isotropy._run import ProgressCallback, Step
+from isotropy._run import generator as make_generator
+from isotropy.data import Dataset
+from isotropy.discovery._claim_test import ClaimTest, claim_test, confirm
+from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._free_predictor import (
+    FreePredictor,
+    Task,
+    fit_free_predictor,
+    sample_losses,
+)
+from isotropy.discovery._name_permutations import name_permutations
+from isotropy.discovery._naming import SharingName
+from isotropy.discovery._proposals import Proposal, Proposals, propose
+from isotropy.discovery._splits import three_way_split
+from isotropy.discovery._symmetric_model import fit_symmetric_model
+from isotropy.discovery._task_data import TaskData
+from isotropy.reps import Symmetry
+
+# a symmetry that surely costs more than this share is called approximate
+_EXACT = 0.01
+
+
+def discover(
+    X: ArrayLike | Tensor | Dataset,
+    y: ArrayLike | Tensor | None = None,
+    *,
+    task: Task | None = None,
+    groups: ArrayLike | None = None,
+    channels_first: bool = False,
+    candidates: Sequence[str] = (),
+    margin: float = 0.05,
+    level: float = 0.05,
+    fit_models: bool = True,
+    seed: int = 0,
+    progress: ProgressCallback | None = None,
+) -> Findings:
+    """Find the permutation symmetries of a learning task, name them, and confirm them by test.
+
+    Positions of the input are permuted: columns of a vector, steps of a sequence, elements of a
+    set; and positions of the output with them, where it has several. Rows are split in three. On
+    the first part symmetries are proposed: automorphisms of the equal coefficients of a
+    polynomial; swaps and gradients of a network, where a polynomial does not do; the usual
+    suspects in their natural order. Each must be more than a coincidence. To the second part a
+    predictor free of symmetry is fitted. On the third each proposal is tested: averaging that
+    predictor over the group must cost less than ``margin`` of what can be learned (``confirm``).
+
+    Args:
+        X: Inputs, shape ``(N, n)``, or ``(N, n, channels)`` for sequences and sets; or a
+            ``Dataset``.
+        y: Targets: ``(N,)`` or ``(N, m)`` of numbers, ``(N, m, channels)``, or ``(N,)`` classes.
+        task: ``"regression"`` or ``"classification"``; by default told from the targets, as
+            ``isotropy.data.load`` does.
+        groups: Rows with one value here stay on one side of every split, shape ``(N,)``.
+        channels_first: Whether sequences and sets have shape ``(N, channels, n)`` instead.
+        candidates: Groups to try as well, such as ``"Z(12)"`` or ``"S(3)+S(9)"``, acting on
+            positions in their order (and on outputs alike, where there are as many).
+        margin: The largest cost that still counts as a symmetry.
+        level: The chance of confirming anything false.
+        fit_models: Whether to fit a model with each symmetry that is found.
+        seed: Of splits, networks and random group elements.
+        progress: Told what is being done.
+
+    Returns:
+        The findings, the largest group first; empty where nothing holds.
+
+    Raises:
+        ValueError: If values are missing, targets constant, rows too few to split, or inputs are
+            images.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(300, 5))
+        >>> found = discover(x, x.sum(1) + 0.1 * rng.normal(size=300))
+        >>> found[0].name, found[0].confirmed
+        ('S(5), all positions', True)
+    """
+    started = time.perf_counter()
+    tell = progress or (lambda step: None)
+    data = TaskData.of(X, y, task, groups, channels_first)
+    find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
+    tell(Step(0, 4, "proposing symmetries"))
+    proposals = propose(data.rows(find), margin=margin, candidates=candidates, seed=seed)
+    tell(Step(1, 4, "fitting a predictor free of symmetry"))
+    fitted, outside = data.rows(fit), data.rows(held)
+    free = fit_free_predictor(fitted.x, fitted.y, data.task, seed=seed + 1)
+    tell(Step(2, 4, "confirming"))
+    claims = [_Claim(proposal, data) for proposal in proposals.claims]
+    tests = confirm(
+        [claim.symmetry for claim in claims],
+        free.predict,
+        outside.x,
+        outside.y,
+        constant=free.constant,
+        loss="squared" if data.task == "regression" else "cross-entropy",
+        margin=margin,
+        level=level,
+        groups=outside.groups,
+        seed=seed,
+    )
+    tell(Step(3, 4, "fitting models"))
+    for claim, test in zip(claims, tests, strict=True):
+        claim.test = test
+    confirmed = [claim for claim in claims if claim.test is not None and claim.test.confirmed]
+    seen = data.rows(np.concatenate([find, fit]))
+    found = [
+        claim.finding(proposals, seen, outside, free, fit_models, seed)
+        for claim in confirmed
+        if not any(claim.is_within(other) for other in confirmed)
+    ]
+    found += _without_effect(proposals, free, outside, margin, level, seed)
+    return Findings(
+        found,
+        [*proposals.tried, *(claim.tried() for claim in claims)],
+        time.perf_counter() - started,
+        _notes(free, fitted, outside),
+    )
+
+
+class _Claim:
+    """A proposed symmetry, named, and its test."""
+
+    test: ClaimTest | None = None
+
+    def __init__(self, proposal: Proposal, data: TaskData) -> None:
+        self.proposal = proposal
+        self.group = proposal.group
+        self.name: SharingName = name_permutations(
+            proposal.group,
+            input_names=data.input_names,
+            output_names=data.output_names,
+        )
+        named = self.name.symmetry
+        assert named is not None
+        a = data.arrangement
+        self.symmetry = Symmetry(
+            named.group, a.channels * named.rep_in, a.output_channels * named.rep_out
+        )
+
+    def is_within(self, other: _Claim) -> bool:
+        return other.group.order > self.group.order and other.group.contains(self.group)
+
+    def tried(self) -> dict[str, Any]:
+        assert self.test is not None
+        return {
+            "name": self.name.name,
+            "method": self.proposal.method,
+            "chance": self.proposal.chance,
+            "effect": self.test.effect,
+            "p_value": self.test.adjusted_p_value,
+            "confirmed": self.test.confirmed,
+        }
+
+    def finding(
+        self,
+        proposals: Proposals,
+        seen: TaskData,
+        outside: TaskData,
+        free: FreePredictor,
+        fit_models: bool,
+        seed: int,
+    ) -> Finding:
+        assert self.test is not None
+        finding = Finding(
+            name=self.name.name,
+            group=str(self.symmetry.group),
+            action=self.name.action,
+            method=self.proposal.method,
+            order=self.group.order,
+            approximate=self.test.interval[0] > _EXACT,
+            confirmed=True,
+            p_value=self.test.adjusted_p_value,
+            effect=self.test.effect,
+            interval=self.test.interval,
+            margin=self.test.margin,
+            samples=self.test.samples,
+            symmetry=self.symmetry,
+            labels=proposals.labels,
+        )
+        if not fit_models:
+            return finding
+        model, spec = fit_symmetric_model(
+            self.symmetry, seen.x, seen.y, seen.task, linear=free.kind == "linear", seed=seed
+        )
+        with torch.no_grad():
+            predicted = model(outside.x.to(model.x_mean))
+        losses = {
+            "model with the symmetry": predicted,
+            "free predictor": free.predict(outside.x),
+            "constant": free.constant.expand(len(outside.x), -1),
+        }
+        texts = [
+            f"{name} {float(sample_losses(p, outside.y, outside.task).mean()):.4g}"
+            for name, p in losses.items()
+        ]
+        note = f"mean loss on the {len(outside.x)} rows held out: {', '.join(texts)}"
+        return replace(finding, model=model, model_spec=spec, notes=(note,))
+
+
+def _without_effect(
+    proposals: Proposals,
+    free: FreePredictor,
+    outside: TaskData,
+    margin: float,
+    level: float,
+    seed: int,
+) -> list[Finding]:
+    """Positions that the target ignores: any permutation of them is a symmetry, trivially."""
+    ignored = list(proposals.ignored)
+    a = outside.arrangement
+    if len(ignored) < 2 or len(ignored) == a.inputs:
+        return []
+    rng = make_generator(seed)
+    shuffled = outside.x.clone().unflatten(1, (a.channels, a.inputs))
+    for position in ignored:
+        order = torch.randperm(len(shuffled), generator=rng)
+        shuffled[:, :, position] = shuffled[order][:, :, position]
+    with torch.no_grad():
+        losses = [
+            sample_losses(prediction, outside.y, outside.task).numpy()
+            for prediction in (
+                free.predict(shuffled.flatten(1)),
+                free.predict(outside.x),
+                free.constant.expand(len(outside.x), -1),
+            )
+        ]
+    test = claim_test(*losses, margin=margin, level=level, groups=outside.groups)
+    if not test.confirmed:
+        return []
+    names = outside.input_names or tuple(map(str, range(a.inputs)))
+    listed = ", ".join(names[p] for p in ignored)
+    return [
+        Finding(
+            name=f"S({len(ignored)}), positions that the target ignores",
+            group=f"S({len(ignored)})",
+            action=f"any permutation of {listed}",
+            method="shuffled columns",
+            order=int(np.prod(np.arange(1, len(ignored) + 1, dtype=object))),
+            confirmed=True,
+            p_value=test.p_value,
+            effect=test.effect,
+            interval=test.interval,
+            margin=margin,
+            samples=test.samples,
+            trivial=f"the target does not depend on {listed}",
+        )
+    ]
+
+
+def _notes(free: FreePredictor, fitted: TaskData, outside: TaskData) -> list[str]:
+    return [
+        f"free predictor: {free.kind}, leaves {free.unexplained:.2g} of the variance or entropy; "
+        f"fitted to {len(fitted.x)} rows, claims tested on {len(outside.x)} others"
+    ]

@@ -1,0 +1,357 @@
+"""What discovery returns: a symmetry, its name, how sure it is, and the model that has it."""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from isotropy._run import Checkpoint, json_text, write_json
+from isotropy.discovery._standardised import build_model
+from isotropy.reps import Symmetry
+
+_FORMAT = 1
+_FILE, _WEIGHTS, _LIST = "finding.json", "model.safetensors", "findings.json"
+# what is written as it is; the other fields have a form of their own
+_PLAIN = (
+    *("name", "group", "order", "dimension", "action", "approximate", "confirmed", "p_value"),
+    *("effect", "margin", "samples", "method", "trivial", "notes"),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """A symmetry found in data, with the evidence for it and the model that uses it.
+
+    Args:
+        name: What it is, in prose: "Z(12), cyclic shift".
+        group: The group as text that ``parse_group`` reads: "Z(12)".
+        action: How the group acts, in a phrase.
+        method: How it was found.
+        order: The number of elements of a finite group.
+        dimension: That of a continuous group.
+        approximate: Whether it holds only in part.
+        confirmed: Whether the test on held-out samples stands (``confirm``).
+        p_value: Of that test, after Holm's correction.
+        effect: What the symmetry costs, as a share of what can be learned.
+        interval: Limits of the effect, each at 95 %.
+        margin: The largest effect that counts as a symmetry.
+        samples: How many samples it was tested on.
+        trivial: Why it holds for a trivial reason; empty where it does not.
+        notes: Anything else worth knowing.
+        symmetry: The group and its actions.
+        labels: Which weights of a linear map are equal, shape (d_out, d_in) or (K,).
+        model: The model that has the symmetry.
+        model_spec: What ``build_model`` makes such a model from; needed to save it.
+
+    Example:
+        >>> finding = Finding(
+        ...     "Z(12), cyclic shift",
+        ...     "Z(12)",
+        ...     "cyclic shift",
+        ...     "linear colours",
+        ...     order=12,
+        ...     confirmed=True,
+        ...     p_value=1e-4,
+        ...     effect=0.004,
+        ... )
+        >>> print(finding)
+        Z(12), cyclic shift: confirmed (p = 0.0001), costs 0.4 % of what can be learned
+    """
+
+    name: str
+    group: str
+    action: str
+    method: str
+    order: int | None = None
+    dimension: int | None = None
+    approximate: bool = False
+    confirmed: bool = False
+    p_value: float = 1.0
+    effect: float = math.nan
+    interval: tuple[float, float] = (-math.inf, math.inf)
+    margin: float = 0.05
+    samples: int = 0
+    trivial: str = ""
+    notes: tuple[str, ...] = ()
+    symmetry: Symmetry | None = None
+    labels: NDArray[np.int64] | None = field(default=None, repr=False)
+    model: nn.Module | None = field(default=None, repr=False)
+    model_spec: Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.p_value <= 1:
+            raise ValueError(f"expected a p-value between 0 and 1, got {self.p_value!r}")
+        object.__setattr__(self, "notes", tuple(self.notes))
+        object.__setattr__(self, "interval", (float(self.interval[0]), float(self.interval[1])))
+        for name, kind in (("approximate", bool), ("confirmed", bool), ("p_value", float)):
+            object.__setattr__(self, name, kind(getattr(self, name)))  # numpy's own have no JSON
+        if self.labels is not None:
+            labels = np.array(self.labels)
+            if labels.ndim not in (1, 2) or not np.issubdtype(labels.dtype, np.integer):
+                raise ValueError(
+                    "expected integer labels of a vector or a matrix, got "
+                    f"{labels.dtype} of shape {labels.shape}"
+                )
+            labels = labels.astype(np.int64)
+            labels.flags.writeable = False
+            object.__setattr__(self, "labels", labels)
+
+    @property
+    def cost(self) -> str:
+        """The effect in words."""
+        if math.isnan(self.effect):
+            return "nothing can be learned"
+        verb = "costs" if self.effect >= 0 else "saves"
+        percent = float(f"{abs(self.effect) * 100:.2g}")
+        return f"{verb} {percent:g} % of what can be learned"
+
+    @property
+    def verdict(self) -> str:
+        """Whether it stands, in a few words."""
+        if self.trivial:
+            return "holds trivially"
+        return "confirmed" if self.confirmed else "not confirmed"
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the labels and the weights, of what JSON knows.
+
+        A finite group has an ``order``, a continuous one a ``dimension``.
+
+        Example:
+            >>> Finding("S(3)", "S(3)", "all positions", "swaps", order=6).to_json()["order"]
+            6
+        """
+        plain = {name: getattr(self, name) for name in _PLAIN}
+        for name in ("order", "dimension"):
+            if plain[name] is None:
+                del plain[name]
+        written = None if self.symmetry is None else json.loads(self.symmetry.to_json())
+        spec = None if self.model_spec is None else dict(self.model_spec)
+        rest = {"interval": list(self.interval), "symmetry": written, "model": spec}
+        return {**plain, "notes": list(self.notes), **rest}
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``finding.json`` and, where there is a model, ``model.safetensors``.
+
+        Args:
+            folder: Made where it is not there.
+
+        Returns:
+            The folder.
+
+        Raises:
+            ValueError: If there is a model without a description to build it from.
+
+        Example:
+            >>> import tempfile
+            >>> finding = Finding("S(3)", "S(3)", "all positions", "swaps", order=6)
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     Finding.load(finding.save(folder)).name
+            'S(3)'
+        """
+        if self.model is not None and self.model_spec is None:
+            raise ValueError(
+                f"expected a description (model_spec) of the model of {self.name!r:.80} to save "
+                "it with, got none"
+            )
+        folder = _made(folder)
+        labels = None if self.labels is None else self.labels.tolist()
+        given = {**self.to_json(), "labels": labels, "has_weights": self.model is not None}
+        if self.model is None:
+            (folder / _WEIGHTS).unlink(missing_ok=True)
+        else:
+            Checkpoint(folder / _WEIGHTS, _fingerprint(given)).save(self.model.state_dict(), {})
+        write_json(folder / _FILE, {"format": _FORMAT, **given})
+        return folder
+
+    @staticmethod
+    def load(folder: str | Path) -> Finding:
+        """Read what ``save`` wrote, and build the model anew.
+
+        Raises:
+            ValueError: If it is damaged, or another version wrote it.
+        """
+        given = _read(Path(folder) / _FILE, "a finding")
+        try:
+            return _restored(given, Path(folder))
+        except (KeyError, TypeError, RuntimeError) as error:
+            raise ValueError(
+                f"expected a finding in {str(folder)!r}, got a damaged one "
+                f"({type(error).__name__}: {error!s:.200})"
+            ) from error
+
+    def __str__(self) -> str:
+        why = f": {self.trivial}" if self.trivial else f" (p = {self.p_value:.2g}), {self.cost}"
+        return f"{self.name}: {self.verdict}{why}"
+
+    def _repr_html_(self) -> str:
+        rest = str(self)[len(self.name) :]
+        return f"<p><b>{html.escape(self.name)}</b>{html.escape(rest)}</p>"
+
+
+@dataclass(frozen=True, eq=False)
+class Findings(Sequence[Finding]):
+    """All that one search found, and what it tried.
+
+    Args:
+        findings: What was found, the surest first.
+        tried: What was tried, a text or a dictionary of plain values each.
+        seconds: How long it took.
+        notes: Anything else worth knowing.
+
+    Example:
+        >>> found = Findings([Finding("S(3)", "S(3)", "all positions", "swaps", order=6)])
+        >>> len(found), found[0].name, found.best
+        (1, 'S(3)', None)
+    """
+
+    findings: Sequence[Finding] = ()
+    tried: Sequence[str | Mapping[str, Any]] = ()
+    seconds: float = 0.0
+    notes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("findings", "tried", "notes"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    @overload
+    def __getitem__(self, at: int) -> Finding: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Finding]: ...
+
+    def __getitem__(self, at: int | slice) -> Finding | Sequence[Finding]:
+        return self.findings[at]
+
+    @property
+    def best(self) -> Finding | None:
+        """The largest symmetry that is confirmed and not trivial; None where there is none."""
+        sure = [f for f in self.findings if f.confirmed and not f.trivial]
+        return max(sure, key=lambda f: (f.dimension or 0, f.order or 0, -f.p_value), default=None)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``isotropy discover --json`` says.
+
+        Example:
+            >>> Findings(tried=["all swaps"], seconds=0.5).to_json()
+            {'findings': [], 'tried': ['all swaps'], 'seconds': 0.5, 'notes': []}
+        """
+        return {
+            "findings": [finding.to_json() for finding in self.findings],
+            "tried": [one if isinstance(one, str) else dict(one) for one in self.tried],
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+        }
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``findings.json``, and each finding to a folder of its own inside.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     Findings.load(Findings(tried=["all swaps"]).save(folder)).tried
+            ('all swaps',)
+        """
+        folder = _made(folder)
+        places = [f"finding-{number}" for number in range(1, len(self) + 1)]
+        for place, finding in zip(places, self.findings, strict=True):
+            finding.save(folder / place)
+        whole = {**self.to_json(), "findings": places}
+        write_json(folder / _LIST, {"format": _FORMAT, **whole})
+        return folder
+
+    @staticmethod
+    def load(folder: str | Path) -> Findings:
+        """Read what ``save`` wrote.
+
+        Raises:
+            ValueError: If it is damaged, or another version wrote it.
+        """
+        folder = Path(folder)
+        given = _read(folder / _LIST, "findings")
+        places = given.get("findings")
+        known = {f"finding-{number}" for number in range(1, len(places or ()) + 1)}
+        if not isinstance(places, list) or not known.issuperset(map(str, places)):
+            raise ValueError(f"expected findings in {str(folder)!r}, got a damaged list of them")
+        return Findings(
+            [Finding.load(folder / place) for place in places],
+            given.get("tried", ()),
+            given.get("seconds", 0.0),
+            given.get("notes", ()),
+        )
+
+
+def _made(folder: str | Path) -> Path:
+    folder = Path(folder)
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"expected a folder to save to, got the file {str(folder)!r}")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _read(path: Path, what: str) -> dict[str, Any]:
+    if not path.is_file():
+        raise ValueError(f"expected a folder with {path.name}, got {str(path.parent)!r}")
+    try:
+        given = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"expected {what} as JSON in {str(path)!r}, got {error}") from error
+    version = given.get("format") if isinstance(given, dict) else None
+    if version != _FORMAT:
+        raise ValueError(
+            f"expected {what} of format {_FORMAT} in {str(path)!r}, got format {version!r:.40}"
+        )
+    return dict(given)
+
+
+def _restored(given: dict[str, Any], folder: Path) -> Finding:
+    plain = {name: given[name] for name in _PLAIN if name in given}
+    low, high = given["interval"]
+    # JSON has no spelling for these
+    plain["effect"] = math.nan if given["effect"] is None else given["effect"]
+    interval = (-math.inf if low is None else low, math.inf if high is None else high)
+    written, spec, labels = given["symmetry"], given["model"], given["labels"]
+    symmetry = None if written is None else Symmetry.from_json(json.dumps(written))
+    partition = None if labels is None else np.array(labels)
+    model = None
+    if given["has_weights"]:
+        model = _with_weights(build_model(spec, symmetry, partition), given, folder)
+    return Finding(
+        **plain,
+        interval=interval,
+        symmetry=symmetry,
+        labels=partition,
+        model=model,
+        model_spec=spec,
+    )
+
+
+def _with_weights(model: nn.Module, given: dict[str, Any], folder: Path) -> nn.Module:
+    saved = Checkpoint(folder / _WEIGHTS, _fingerprint(given)).load()
+    if saved is None:
+        raise ValueError(f"expected the weights {_WEIGHTS} in {str(folder)!r}, got none")
+    state = saved[0]
+    floating = next((t for t in state.values() if t.is_floating_point()), torch.empty(0))
+    model.to(floating.dtype).load_state_dict(state)
+    return model.eval()
+
+
+def _fingerprint(given: Mapping[str, Any]) -> str:
+    """Which finding the weights belong to."""
+    return json_text({key: given[key] for key in ("name", "symmetry", "model")})

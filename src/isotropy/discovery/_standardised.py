@@ -1,0 +1,232 @@
+"""The model of a finding: built from a description, in units that keep its symmetry."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
+
+from isotropy.groups import Monomial, components
+from isotropy.nn import EMLP, MLP, Linear, SharedLinear, Symmetrised
+from isotropy.reps import Symmetry, parse_rep
+
+# what each kind of model is made with, beside the symmetry; the first ones it must have
+_ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "emlp": (("channels", "layers"), ("bilinear", "nonlinearity")),
+    "linear": ((), ("bias",)),
+    "shared linear": ((), ("bias",)),
+    "mlp": (("inputs", "outputs", "channels", "layers"), ()),
+    "symmetrised": (("model",), ("elements", "seed")),
+    "standardised": (("model",), ()),
+}
+_NUMBERS = ("layers", "inputs", "outputs", "elements")
+_CONSTANT = 1e-12
+
+
+class StandardisedModel(nn.Module):
+    """A model of standardised data, in the units of the data.
+
+        y = y_mean + y_scale · model((x − x_mean) / x_scale)
+
+    It has the model's symmetry if means and scales are the same on every column that the group
+    exchanges with another: ``of`` takes them so.
+
+    Args:
+        model: A model of inputs and outputs of unit size.
+        x_mean: Subtracted from inputs, shape (d_in,).
+        x_scale: Divides inputs, shape (d_in,).
+        y_mean: Added to outputs, shape (d_out,).
+        y_scale: Multiplies outputs, shape (d_out,).
+
+    Example:
+        >>> model = StandardisedModel(nn.Identity(), [1.0], [2.0], [5.0], [4.0])
+        >>> model(torch.tensor([[3.0]]))
+        tensor([[9.]])
+    """
+
+    x_mean: Tensor
+    x_scale: Tensor
+    y_mean: Tensor
+    y_scale: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        x_mean: ArrayLike | Tensor,
+        x_scale: ArrayLike | Tensor,
+        y_mean: ArrayLike | Tensor,
+        y_scale: ArrayLike | Tensor,
+    ) -> None:
+        super().__init__()
+        self.model = model
+        like = next(model.parameters(), torch.empty(0))
+        given = {"x_mean": x_mean, "x_scale": x_scale, "y_mean": y_mean, "y_scale": y_scale}
+        for name, values in given.items():
+            numbers = torch.as_tensor(values, dtype=torch.float64)
+            if not bool(numbers.isfinite().all()):
+                raise ValueError(f"expected finite numbers as {name}, got {numbers.tolist()!r:.80}")
+            if name.endswith("scale") and not bool((numbers > 0).all()):
+                raise ValueError(f"expected positive numbers as {name}, got {values!r:.80}")
+            self.register_buffer(name, numbers.to(like.device, like.dtype.to_real()))
+        for name in ("rep_in", "rep_out", "in_features", "out_features"):
+            if hasattr(model, name):  # for whoever tests it
+                setattr(self, name, getattr(model, name))
+
+    @staticmethod
+    def of(
+        model: nn.Module,
+        x: ArrayLike | Tensor,
+        y: ArrayLike | Tensor,
+        *,
+        permutations_in: Sequence[ArrayLike] = (),
+        permutations_out: Sequence[ArrayLike] = (),
+    ) -> StandardisedModel:
+        """The wrapper with the mean and standard deviation of these data.
+
+        Columns that permutations exchange have a mean and a deviation in common; a column that
+        does not vary keeps its scale.
+
+        Args:
+            model: A model of inputs and outputs of unit size.
+            x: Inputs, shape (n, d_in).
+            y: Outputs, shape (n, d_out).
+            permutations_in: Generators of the group on inputs, index arrays of shape (d_in,).
+            permutations_out: The same on outputs.
+
+        Example:
+            >>> x = torch.tensor([[0.0, 4.0], [0.0, 4.0]])
+            >>> StandardisedModel.of(nn.Identity(), x, x, permutations_in=[[1, 0]]).x_scale
+            tensor([2., 2.])
+        """
+        return StandardisedModel(
+            model, *_mean_and_scale(x, permutations_in), *_mean_and_scale(y, permutations_out)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Predictions in the units of the data, shape (*, d_in) to (*, d_out)."""
+        y: Tensor = self.model((x - self.x_mean) / self.x_scale)
+        return y * self.y_scale + self.y_mean
+
+
+def orbit_mean(values: ArrayLike | Tensor, permutations: Sequence[ArrayLike | Tensor]) -> Tensor:
+    """Each number replaced by the mean over its orbit, which the group leaves as it is.
+
+    Args:
+        values: Shape (d,).
+        permutations: Generators of the group, index arrays of shape (d,).
+
+    Returns:
+        Shape (d,), float64.
+
+    Raises:
+        ValueError: If something is not a permutation of d points.
+
+    Example:
+        >>> orbit_mean([1.0, 3.0, 7.0], [[1, 0, 2]])
+        tensor([2., 2., 7.], dtype=torch.float64)
+    """
+    numbers = torch.as_tensor(values, dtype=torch.float64)
+    maps = []
+    for permutation in permutations:
+        index = torch.as_tensor(np.asarray(permutation))
+        if sorted(index.flatten().tolist()) != list(range(len(numbers))):
+            raise ValueError(
+                f"expected a permutation of {len(numbers)} points, got {index.tolist()!r:.80}"
+            )
+        maps.append(Monomial(index.long()))
+    orbits = components(maps, len(numbers))
+    totals = torch.zeros(len(numbers), dtype=torch.float64).index_add_(0, orbits, numbers)
+    return (totals / orbits.bincount(minlength=len(numbers)).clamp_min(1))[orbits]
+
+
+def _mean_and_scale(
+    data: ArrayLike | Tensor, permutations: Sequence[ArrayLike]
+) -> tuple[Tensor, Tensor]:
+    columns = torch.as_tensor(data, dtype=torch.float64)
+    if columns.ndim != 2 or not len(columns):
+        raise ValueError(f"expected data of shape (n, columns), got {tuple(columns.shape)}")
+    mean = orbit_mean(columns.mean(0), permutations)
+    scale = orbit_mean((columns - mean).square().mean(0), permutations).sqrt()
+    size = orbit_mean(columns.abs().amax(0), permutations)
+    constant = scale <= _CONSTANT * size
+    return mean, torch.where(constant, torch.ones_like(scale), scale)
+
+
+def build_model(
+    spec: Mapping[str, Any],
+    symmetry: Symmetry | None = None,
+    labels: NDArray[np.int64] | None = None,
+) -> nn.Module:
+    """A model with fresh weights, from a description that is plain data.
+
+    Args:
+        spec: ``"kind"`` and its arguments: ``"emlp"`` (channels, a number or a hidden
+            representation as text; layers), ``"linear"`` (bias), ``"shared linear"`` (bias),
+            ``"mlp"`` (inputs, outputs, channels, layers), ``"symmetrised"`` (model: a
+            description; elements, seed), ``"standardised"`` (model: a description).
+        symmetry: What the model has; ``"mlp"`` and ``"shared linear"`` need none.
+        labels: Which weights of ``"shared linear"`` are equal, shape (d_out, d_in).
+
+    Raises:
+        ValueError: If the description names no such model.
+
+    Example:
+        >>> model = build_model(
+        ...     {"kind": "mlp", "inputs": 3, "outputs": 1, "channels": 8, "layers": 1}
+        ... )
+        >>> model(torch.zeros(2, 3)).shape
+        torch.Size([2, 1])
+    """
+    kind, arguments = _read(spec)
+    if kind == "mlp":
+        width_in, width_out = arguments.pop("inputs"), arguments.pop("outputs")
+        return MLP(width_in, width_out, **arguments)
+    if kind == "standardised":
+        inner: Any = build_model(arguments["model"], symmetry, labels)
+        zeros, ones = torch.zeros, torch.ones
+        wide, out = inner.in_features, inner.out_features
+        return StandardisedModel(inner, zeros(wide), ones(wide), zeros(out), ones(out))
+    if kind == "shared linear":
+        if labels is None:
+            raise ValueError(f"expected labels for a model of kind {kind!r}, got none")
+        return SharedLinear(torch.from_numpy(np.array(labels)), **arguments)
+    if symmetry is None:
+        raise ValueError(f"expected a symmetry for a model of kind {kind!r}, got none")
+    if kind == "symmetrised":
+        return Symmetrised(
+            build_model(arguments["model"], symmetry, labels),
+            symmetry,
+            samples=arguments.get("elements"),
+            generator=arguments.get("seed", 0),
+        )
+    if isinstance(arguments.get("channels"), str):
+        arguments["channels"] = parse_rep(arguments["channels"])
+    make: Any = EMLP if kind == "emlp" else Linear
+    built: nn.Module = make(symmetry.rep_in, symmetry.rep_out, symmetry.group, **arguments)
+    return built
+
+
+def _read(spec: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    kind = spec.get("kind") if isinstance(spec, Mapping) else None
+    if kind not in _ARGUMENTS:
+        raise ValueError(
+            f"expected a model of kind {', '.join(map(repr, _ARGUMENTS))}, got {spec!r:.80}"
+        )
+    needed, known = _ARGUMENTS[kind]
+    arguments = {name: value for name, value in spec.items() if name != "kind"}
+    missing = [name for name in needed if name not in arguments]
+    unknown = [name for name in arguments if name not in (*needed, *known)]
+    if missing or unknown:
+        raise ValueError(
+            f"expected a model of kind {kind!r} with {', '.join(needed) or 'no arguments'}, "
+            f"got {', '.join(map(str, arguments)) or 'none'}"
+        )
+    for name in _NUMBERS:
+        value = arguments.get(name, 1)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"expected a positive number as {name}, got {value!r:.80}")
+    return kind, arguments
