@@ -13,6 +13,7 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from isotropy.bases import Basis, equivariant_basis
+    from isotropy.discovery import Finding, discover
     from isotropy.equivariance import (
         assert_equivariant,
         equivariance_error,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _ROOMS = {
     "bases": ["Basis", "equivariant_basis"],
+    "discovery": ["Finding", "discover"],
     "equivariance": [
         "assert_equivariant",
         "equivariance_error",
@@ -65,6 +67,7 @@ __all__ = [
     "EMLP",
     "Basis",
     "CustomRep",
+    "Finding",
     "Group",
     "Pseudoscalar",
     "Regular",
@@ -75,6 +78,7 @@ __all__ = [
     "V",
     "__version__",
     "assert_equivariant",
+    "discover",
     "equivariance_error",
     "equivariant_basis",
     "identify",

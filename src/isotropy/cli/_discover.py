@@ -104,11 +104,18 @@ def _groups(text: str | None) -> list[str]:
 
 def _together(found: "dict[str, Findings]", named: bool) -> dict[str, Any]:
     """One JSON object; findings of examples say which one they are of."""
-    answer: dict[str, Any] = {"findings": [], "tried": [], "seconds": 0.0, "notes": []}
+    answer: dict[str, Any] = {
+        "findings": [],
+        "tried": [],
+        "seconds": 0.0,
+        "notes": [],
+        "trivial": [],
+    }
     for name, findings in found.items():
         part = findings.to_json()
         if named:
-            part["findings"] = [{"data": name, **finding} for finding in part["findings"]]
+            for kind in ("findings", "trivial"):
+                part[kind] = [{"data": name, **finding} for finding in part[kind]]
             part["tried"] = [{"data": name, "tried": part["tried"]}]
             part["notes"] = [f"{name}: {note}" for note in part["notes"]]
         for key in answer:
@@ -136,6 +143,7 @@ def _text(found: "dict[str, Findings]", tasks: "dict[str, Dataset]", saved: Any)
             lines.append(f"  {finding}")
             lines.append(f"    {finding.action}")
             lines += [f"    {note}" for note in finding.notes if len(found) == 1]
+        lines += [f"  {finding}" for finding in findings.trivial]
         if len(found) == 1:
             lines += [f"  {note}" for note in findings.notes]
         lines.append("")

@@ -122,12 +122,12 @@ def discover(
         for claim in confirmed
         if not any(claim.is_within(other) for other in confirmed)
     ]
-    found += _without_effect(proposals, free, outside, margin, level, seed)
     return Findings(
         found,
         [*proposals.tried, *(claim.tried() for claim in claims)],
         time.perf_counter() - started,
         _notes(free, fitted, outside),
+        _without_effect(proposals, free, outside, margin, level, seed),
     )
 
 

@@ -20,6 +20,7 @@ from isotropy.discovery._standardised import build_model
 from isotropy.reps import Symmetry
 
 _FORMAT = 1
+_PLACES = {"findings": "finding", "trivial": "trivial"}
 _FILE, _WEIGHTS, _LIST = "finding.json", "model.safetensors", "findings.json"
 # what is written as it is; the other fields have a form of their own
 _PLAIN = (
@@ -208,6 +209,7 @@ class Findings(Sequence[Finding]):
         tried: What was tried, a text or a dictionary of plain values each.
         seconds: How long it took.
         notes: Anything else worth knowing.
+        trivial: Symmetries that hold for a trivial reason, and are no discoveries.
 
     Example:
         >>> found = Findings([Finding("S(3)", "S(3)", "all positions", "swaps", order=6)])
@@ -219,9 +221,10 @@ class Findings(Sequence[Finding]):
     tried: Sequence[str | Mapping[str, Any]] = ()
     seconds: float = 0.0
     notes: Sequence[str] = ()
+    trivial: Sequence[Finding] = ()
 
     def __post_init__(self) -> None:
-        for name in ("findings", "tried", "notes"):
+        for name in ("findings", "tried", "notes", "trivial"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def __len__(self) -> int:
@@ -250,13 +253,14 @@ class Findings(Sequence[Finding]):
 
         Example:
             >>> Findings(tried=["all swaps"], seconds=0.5).to_json()
-            {'findings': [], 'tried': ['all swaps'], 'seconds': 0.5, 'notes': []}
+            {'findings': [], 'tried': ['all swaps'], 'seconds': 0.5, 'notes': [], 'trivial': []}
         """
         return {
             "findings": [finding.to_json() for finding in self.findings],
             "tried": [one if isinstance(one, str) else dict(one) for one in self.tried],
             "seconds": self.seconds,
             "notes": list(self.notes),
+            "trivial": [finding.to_json() for finding in self.trivial],
         }
 
     def save(self, folder: str | Path) -> Path:
@@ -269,10 +273,12 @@ class Findings(Sequence[Finding]):
             ('all swaps',)
         """
         folder = _made(folder)
-        places = [f"finding-{number}" for number in range(1, len(self) + 1)]
-        for place, finding in zip(places, self.findings, strict=True):
-            finding.save(folder / place)
-        whole = {**self.to_json(), "findings": places}
+        places = {}
+        for kind, several in (("findings", self.findings), ("trivial", self.trivial)):
+            places[kind] = [f"{_PLACES[kind]}-{number}" for number in range(1, len(several) + 1)]
+            for place, finding in zip(places[kind], several, strict=True):
+                finding.save(folder / place)
+        whole = {**self.to_json(), **places}
         write_json(folder / _LIST, {"format": _FORMAT, **whole})
         return folder
 
@@ -285,15 +291,21 @@ class Findings(Sequence[Finding]):
         """
         folder = Path(folder)
         given = _read(folder / _LIST, "findings")
-        places = given.get("findings")
-        known = {f"finding-{number}" for number in range(1, len(places or ()) + 1)}
-        if not isinstance(places, list) or not known.issuperset(map(str, places)):
-            raise ValueError(f"expected findings in {str(folder)!r}, got a damaged list of them")
+        loaded = {}
+        for kind, word in _PLACES.items():
+            places = given.get(kind)
+            known = {f"{word}-{number}" for number in range(1, len(places or ()) + 1)}
+            if not isinstance(places, list) or not known.issuperset(map(str, places)):
+                raise ValueError(
+                    f"expected findings in {str(folder)!r}, got a damaged list of them"
+                )
+            loaded[kind] = [Finding.load(folder / place) for place in places]
         return Findings(
-            [Finding.load(folder / place) for place in places],
+            loaded["findings"],
             given.get("tried", ()),
             given.get("seconds", 0.0),
             given.get("notes", ()),
+            loaded["trivial"],
         )
 
 

@@ -24,6 +24,7 @@ _MUCH_BETTER = 1.05
 _RIDGES = (1e-10, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 _CLASS_RIDGES = (1e-4, 1e-2, 1.0)
 _HELD_OUT = 0.25
+_PATIENCE = 40
 
 
 @dataclass(frozen=True)
@@ -227,6 +228,7 @@ def _fit_network(
     solver = torch.optim.AdamW(net.parameters(), lr=3e-3, weight_decay=1e-3)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(solver, epochs)
     best, kept = float("inf"), {k: v.clone() for k, v in net.state_dict().items()}
+    waited = 0
     for _ in range(epochs):
         order = torch.randperm(len(x), generator=rng)
         for rows in order.split(batch):
@@ -236,8 +238,12 @@ def _fit_network(
         schedule.step()
         with torch.no_grad():
             reached = float(loss(held, held_targets))
+        waited += 1
         if reached < best:
             best, kept = reached, {k: v.clone() for k, v in net.state_dict().items()}
+            waited = 0
+        if waited > _PATIENCE:
+            break
     net.load_state_dict(kept)
     net.requires_grad_(False)
     return lambda rows: net(prepared(rows)).double() * unit + shift

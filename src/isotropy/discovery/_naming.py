@@ -118,7 +118,7 @@ def name_sharing(
         pattern, tied=tied, input_colours=input_colours, output_colours=output_colours
     )
     shift = partial_shift(pattern)
-    if shift is not None and not _is_partial(found, pattern):
+    if shift is not None and _is_carried(shift, found):
         shift = None
     what = None
     if found.order > 1:
@@ -153,19 +153,22 @@ def _names(given: Sequence[str] | None, count: int, letter: str, side: str) -> l
     return [str(name) for name in given]
 
 
-def _is_partial(found: Automorphisms, labels: IntArray) -> bool:
-    """Whether a pattern along diagonals is more than its group says."""
-    m, n = labels.shape
-    # a true shift of outputs is a group; turning the whole around, or leaving them, is not
+def _is_carried(shift: PartialShift, found: Automorphisms) -> bool:
+    """Whether the group itself carries the window of one output to those of all others."""
+    m, n = found.n_out, found.n_in
     stays = np.arange(m)
-    turned = [o for _, o in found.generators if not np.array_equal(o, stays)]
-    if not all(np.array_equal(o, stays[::-1]) for o in turned):
-        return False
-    if turned and not np.array_equal(labels[::-1, ::-1], labels):
-        return False
+    if any((o != stays).any() and (o != stays[::-1]).any() for _, o in found.generators):
+        return True
     pairs = [(outputs[:, None] * n + inputs).ravel() for inputs, outputs in found.generators]
-    orbits = orbits_of(np.array(pairs, dtype=np.int64).reshape(-1, m * n))
-    return len(orbits) > labels.max() + 1
+    orbit_of = np.empty(m * n, dtype=np.int64)
+    for k, orbit in enumerate(orbits_of(np.array(pairs, dtype=np.int64).reshape(-1, m * n))):
+        orbit_of[orbit] = k
+    for tap in shift.taps:
+        inputs = shift.stride * stays + tap
+        inside = (inputs >= 0) & (inputs < n)
+        if np.ptp(orbit_of[(stays * n + inputs)[inside]]):
+            return False
+    return True
 
 
 def _partial_words(
@@ -174,10 +177,11 @@ def _partial_words(
     m, n = found.n_out, found.n_in
     step = "" if shift.stride == 1 else f" by {shift.stride}"
     moves = f"shift{step} of {column_words(range(n), inputs)} within its ends"
-    turns = any((o == np.arange(m)[::-1]).all() for _, o in found.generators)
+    around = (np.arange(n)[::-1], np.arange(m)[::-1])
+    turns = [all(map(np.array_equal, pair, around)) for pair in found.generators]
     if found.order == 1:
         extra = ""
-    elif turns and found.order == 2:
+    elif found.order == 2 and all(turns):
         extra, action = ", with reflection", f"reflection of {column_words(range(n), inputs)}"
     else:
         extra = f", with {name}"

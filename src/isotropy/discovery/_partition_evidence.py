@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from math import log
+from math import inf, log
 
 import numpy as np
 import torch
@@ -20,6 +21,11 @@ Labels = NDArray[np.int64]
 # how many blocks, the nearest by value, an element may move to in one sweep
 _NEAR = 8
 _MOST_SWEEPS = 100
+# below this inflation of variances the entries are as good as independent
+_CORRELATED = 2.0
+# kicks in a row that may fail; fewer for large maps, of which each visits every element
+_MOST_KICKS = 16
+_KICKED_ELEMENTS = 1500
 
 
 @dataclass(frozen=True)
@@ -60,22 +66,41 @@ class PartitionEvidence:
     _weight: float = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        m, _ = self.problem.shape
+        if self.problem.gram.ndim != 2:
+            raise ValueError(
+                "expected one problem, got a batch of them of shape "
+                f"{tuple(self.problem.gram.shape[:-2])}"
+            )
+        for name, given in (("noise", self.noise), ("scale", self.scale)):
+            if given is not None and not 0 < given < inf:
+                raise ValueError(f"expected a {name} that is positive and finite, got {given}")
+        problem = LeastSquares(
+            self.problem.gram.double().cpu(),
+            self.problem.cross.double().cpu(),
+            self.problem.square.double().cpu(),
+            self.problem.samples,
+        )
+        m, _ = problem.shape
         noise = self.noise
         if noise is None:
-            noise = float(self.problem.noise_variance())
-        gram = self.problem.gram.double().cpu()
-        variance = torch.linalg.pinv(gram, hermitian=True).diagonal().numpy() * noise
-        fitted = self.problem.solution().double().cpu().numpy().ravel()
+            noise = float(problem.noise_variance())
+        gram = problem.gram.numpy()
+        inverse = torch.linalg.pinv(problem.gram, hermitian=True).diagonal().numpy()
+        # an input that is always zero tells nothing, where a pseudo-inverse would say "exactly 0"
+        seen = np.diagonal(gram) > len(gram) * np.finfo(np.float64).eps * np.diagonal(gram).max()
+        if not seen.any():
+            raise ValueError("expected inputs that vary, got zero in every row")
+        variance = np.where(seen, inverse * noise, inf)
+        fitted = problem.solution().numpy().ravel()
         scale = self.scale
         if scale is None:
-            one_row = self.problem.samples * float(variance.mean())
+            one_row = problem.samples * float(variance[seen].mean())
             scale = float(np.sqrt(max(one_row, float(np.mean(fitted**2)))))
         for name, value in (
             ("noise", noise),
             ("scale", scale),
-            ("_gram", gram.numpy() / noise),
-            ("_cross", self.problem.cross.double().cpu().numpy().ravel() / noise),
+            ("_gram", gram / noise),
+            ("_cross", problem.cross.numpy().ravel() / noise),
             ("_fitted", fitted),
             ("_variance", np.tile(variance, m)),
             ("_weight", scale**-2),
@@ -98,12 +123,18 @@ class PartitionEvidence:
         return self._variance
 
     def moments(self, labels: Labels) -> tuple[Array, Array]:
-        """M and b of a partition, shapes ``(k, k)`` and ``(k,)``."""
+        """M and b of a partition, shapes ``(k, k)`` and ``(k,)``.
+
+        Raises:
+            TypeError: If the labels are not integers.
+            ValueError: If there is not one for each entry, or one is negative.
+        """
+        labels = self._checked(labels)
         m, n = self.problem.shape
         blocks = int(labels.max()) + 1
         rows = np.zeros((m, blocks, n))
         rows[np.repeat(np.arange(m), n), labels, np.tile(np.arange(n), m)] = 1.0
-        inner: Array = np.einsum("mkn,nl,mjl->kj", rows, self._gram, rows, optimize=True)
+        inner: Array = np.tensordot(rows @ self._gram, rows, axes=([0, 2], [0, 2]))
         linear: Array = np.bincount(labels, self._cross, minlength=blocks).astype(np.float64)
         return inner, linear
 
@@ -131,21 +162,24 @@ class PartitionEvidence:
 
     def score(self, labels: Labels) -> float:
         """The log evidence with the log prior of the partition, up to a constant of K."""
-        return self.likelihood(labels) + float(gammaln(np.bincount(labels)).sum())
+        sizes = np.bincount(self._checked(labels))
+        return self.likelihood(labels) + float(gammaln(sizes.clip(1)).sum())
 
     def estimate(self, labels: Labels) -> Array:
         """The entries of the least-squares fit that shares as the partition says."""
         inner, linear = self.moments(labels)
         psi = np.linalg.lstsq(inner, linear, rcond=None)[0]
-        return np.asarray(psi[labels], dtype=np.float64)
+        return np.asarray(psi[self._checked(labels)], dtype=np.float64)
 
     def best(self, progress: ProgressCallback | None = None) -> Labels:
         """The partition of the highest score that is found; canonical labels, shape ``(K,)``.
 
         The entries of the free fit are sorted and cut into runs by dynamic programming, which is
-        exact among runs where entries are independent (means; white inputs). Where inputs are
-        correlated, single moves, merges and splits follow under the exact evidence until none
-        improves it.
+        exact where entries are independent and equally well known (means; white inputs). Under
+        the exact evidence, single moves and merges follow until none improves it. Where inputs are
+        correlated that ends in local optima, so the search goes on from kicks, random changes of
+        the best partition, until several in a row lead to nothing better. Their seed is fixed:
+        equal data have equal partitions.
 
         Args:
             progress: Told of each sweep.
@@ -157,16 +191,24 @@ class PartitionEvidence:
         labels = cluster_values(self._fitted, self._variance, self.scale or 0.0)
         interrupted = False
         if self.problem.shape[1] > 1:
-            score = self.score(labels)
+            starts, kicks = [labels], 0
+            alone = 1 / np.diagonal(self._gram).clip(1e-300)  # variances, were the others known
+            if (self._variance[: len(alone)] > _CORRELATED * alone).any():
+                known = np.tile(alone, self.problem.shape[0])
+                starts.append(cluster_values(self._fitted, known, self.scale or 0.0))
+                kicks = min(_MOST_KICKS, _KICKED_ELEMENTS // self.size)
+            rng, score = np.random.default_rng(0), self.score(labels)
+            failed, sweeps = 0, 0
             try:
-                for sweep in range(1, _MOST_SWEEPS):
-                    if progress is not None:
-                        progress(Step(sweep, None, f"{int(labels.max()) + 1} blocks"))
-                    moved = self._merged(self._moved(labels))
-                    reached = self.score(moved)
-                    if reached <= score + 1e-9:
-                        break
-                    labels, score = moved, reached
+                while starts or failed < kicks:
+                    failed += 1
+                    start = starts.pop(0) if starts else _kicked(labels, rng)
+                    for found, reached in self._climb(start):
+                        if reached > score + 1e-9:
+                            labels, score, failed = found, reached, 0
+                        sweeps += 1
+                        if progress is not None:
+                            progress(Step(sweeps, None, f"{int(labels.max()) + 1} blocks"))
             except KeyboardInterrupt:
                 interrupted = True
         return labels, interrupted
@@ -178,11 +220,24 @@ class PartitionEvidence:
         partitions with the same block sizes. Where entries really are independent draws of the
         prior, the probability that any partition of these sizes reaches s is at most exp(−s).
         """
-        sizes = np.bincount(labels)
+        sizes = np.bincount(self._checked(labels))
+        sizes = sizes[sizes > 0]
         ways = gammaln(self.size + 1) - gammaln(sizes + 1).sum()
         ways -= gammaln(np.unique(sizes, return_counts=True)[1] + 1).sum()
         apart = np.arange(self.size)
         return self.likelihood(labels) - self.likelihood(apart) - float(ways)
+
+    def _checked(self, labels: Labels) -> Labels:
+        """Labels of all entries, in a row."""
+        flat = np.asarray(labels).ravel()
+        if flat.dtype.kind not in "iu":
+            raise TypeError(f"expected integers as labels, got {flat.dtype}")
+        if flat.size != self.size or flat.min() < 0:
+            raise ValueError(
+                f"expected a label, 0 or more, for each of the {self.size} entries, "
+                f"got {flat.size} from {flat.min() if flat.size else 'none'}"
+            )
+        return flat
 
     def _gaussian(self, inner: Array, linear: Array) -> Array:
         """½ bᵀ(M + τ⁻²)⁻¹b − ½ log det(1 + τ²M), over leading axes."""
@@ -191,6 +246,22 @@ class PartitionEvidence:
         whitened = np.linalg.solve(root, linear[..., None])[..., 0]
         logdet = 2 * np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(-1) - k * log(self._weight)
         return np.asarray(0.5 * (whitened**2).sum(-1) - 0.5 * logdet)
+
+    def _climb(self, labels: Labels) -> Iterator[tuple[Labels, float]]:
+        """A partition and its score; then better ones, a sweep and its merges after the other."""
+        score = self.score(labels)
+        for _ in range(_MOST_SWEEPS):
+            yield labels, score
+            moved = self._merged(self._moved(labels))
+            reached = self.score(moved)
+            if reached <= score + 1e-9:
+                break
+            labels, score = moved, reached
+
+    def _values(self, inner: Array, linear: Array, sizes: Labels) -> Array:
+        """The expected value of each block; no element is near an empty one."""
+        means = np.linalg.solve(inner + self._weight * np.eye(len(sizes)), linear)
+        return np.where(sizes > 0, means, inf)
 
     def _moved(self, labels: Labels) -> Labels:
         """One sweep: each element to the block, of its own or another, where the score is best."""
@@ -214,7 +285,9 @@ class PartitionEvidence:
             rest_linear[home] -= self._cross[i]
             left = sizes.copy()
             left[home] -= 1
-            values = linear / np.maximum(np.diagonal(inner), 1e-300)
+            if left[home] == 0:  # what differences leave of an empty block is rounding
+                rest[home] = rest[:, home] = rest_linear[home] = 0.0
+            values = self._values(inner, linear, sizes)
             near = np.argsort(np.abs(values - self._fitted[i]))[:_NEAR]
             candidates = np.unique(np.append(near, home))
             candidates = candidates[left[candidates] > 0]
@@ -250,8 +323,7 @@ class PartitionEvidence:
         sizes = np.bincount(labels)
         while len(sizes) > 1:
             score = float(self._gaussian(inner, linear)) + gammaln(sizes).sum()
-            values = linear / np.maximum(np.diagonal(inner), 1e-300)
-            order = np.argsort(values)
+            order = np.argsort(self._values(inner, linear, sizes))
             pairs = [
                 (order[i], order[j])
                 for i in range(len(order))
@@ -321,3 +393,20 @@ def _with_merged(
     first[a] += first[b]
     counts[a] += counts[b]
     return joined[np.ix_(keep, keep)], first[keep], counts[keep]
+
+
+def _kicked(labels: Labels, rng: np.random.Generator) -> Labels:
+    """A partition near another: two blocks joined, one cut in two, or elements exchanged."""
+    kicked = labels.copy()
+    one, other = rng.choice(len(labels), 2, replace=False)
+    kind = rng.integers(4)
+    if kind == 0:
+        kicked[labels == labels[one]] = labels[other]
+    elif kind == 1:
+        half = rng.random(len(labels)) < 0.5
+        kicked[(labels == labels[one]) & half] = labels.max() + 1
+    else:
+        count = 2 if kind == 2 else max(2, len(labels) // 4)
+        chosen = rng.choice(len(labels), count, replace=False)
+        kicked[chosen] = labels[np.roll(chosen, 1)]
+    return canonical_labels(kicked)

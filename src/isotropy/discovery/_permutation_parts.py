@@ -62,9 +62,12 @@ def chain_order(generators: IntArray) -> int:
         6
     """
     moved = generators != np.arange(generators.shape[1])
-    first_mover = np.where(moved.any(0), moved.argmax(0), -1) if len(moved) else moved[:0]
-    order, start, orbits = 1, 0, _Orbits(generators.shape[1])
-    starts = _chain_starts(first_mover, len(generators))
+    generators, moved = generators[moved.any(1)], moved[moved.any(1)]
+    if not len(generators):
+        return 1
+    first_mover = np.where(moved.any(0), moved.argmax(0), -1)
+    order, orbits = 1, _Orbits(generators.shape[1])
+    starts = _chain_starts(first_mover)
     for start, end in zip(starts, [*starts[1:], len(generators)], strict=True):
         for g in generators[start:end]:
             orbits.join(g)
@@ -73,15 +76,14 @@ def chain_order(generators: IntArray) -> int:
     return order
 
 
-def _chain_starts(first_mover: IntArray, count: int) -> list[int]:
-    """Where the levels of the chain begin, top level last."""
-    starts: list[int] = []
-    while count:
-        below = first_mover[first_mover < count]
-        count = int(below.max(initial=-1))
-        if count < 0:
-            break
-        starts.append(count)
+def _chain_starts(first_mover: IntArray) -> list[int]:
+    """Where the levels of the chain begin among the generators, the last to be added last.
+
+    A point that the first generators fix starts the level of the first one that moves it.
+    """
+    starts = [int(first_mover.max())]
+    while starts[-1] > 0:
+        starts.append(int(first_mover[first_mover < starts[-1]].max()))
     return starts[::-1]
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import exp, log
+from functools import lru_cache
+from math import exp, inf, log
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
-from scipy.special import gammaln
+from scipy.special import betainc, gammaln
 from torch import Tensor
 
 from isotropy._run import ProgressCallback
@@ -126,15 +127,35 @@ class PolynomialColours:
                 self._offsets,
                 self._offset_variance * times,
             )
-            kept = [part for part in group.components() if self.chance(part) <= _CHANCE]
-            pairs = tuple(pair for part in kept for pair in part.generators)
+            pairs = tuple(pair for part in self._credible(group) for pair in part.generators)
             if pairs:
                 candidate = PairGroup(pairs, self.arrangement.inputs, self.arrangement.outputs)
                 if not any(candidate.equals(g) for g in seen):
                     seen.append(candidate)
                     yield candidate
 
-    def chance(self, group: PairGroup) -> float:
+    def _credible(self, group: PairGroup) -> list[PairGroup]:
+        """The direct factors that are more than coincidences, one after the other.
+
+        Positions that belong to one, or that do not matter, are no longer among those that
+        another could have been found on.
+        """
+        parts = [
+            (self._shared_against_apart(*self._orbit_blocks(p)), p) for p in group.components()
+        ]
+        taken = np.zeros(group.inputs, dtype=bool)
+        taken[list(self.ignored)] = True
+        taken_out = np.zeros(group.outputs, dtype=bool)
+        kept = []
+        for factor, part in sorted(parts, key=lambda entry: -entry[0]):
+            ways = log_conjugates(part, int((~taken).sum()), int((~taken_out).sum()))
+            if ways - factor <= log(_CHANCE):
+                kept.append(part)
+                moved_in, moved_out = part.moved()
+                taken[moved_in] = taken_out[moved_out] = True
+        return kept
+
+    def chance(self, group: PairGroup, margin: float = 0.05) -> float:
         """A bound on the probability of such a symmetry where coefficients have none.
 
         It is the Bayes factor of coefficients all different against coefficients equal along
@@ -142,14 +163,28 @@ class PolynomialColours:
         Were the coefficients independent draws, the Bayes factor of one group would exceed 1/p
         with probability at most p (Markov), and that of any at most so many times it. The
         draws are Gaussian, of the mean and width that speak most against the symmetry, but no
-        narrower than what the margin calls equal.
+        narrower than what the usual margin calls equal.
+
+        For a group that takes positions in their natural order, one of few that are tried
+        whatever the data, there is a second bound, where equal coefficients are not the worse
+        explanation: the probability that a random vector of coefficients lies so near the
+        invariant ones that the margin cannot tell.
 
         Args:
             group: The group.
+            margin: The largest cost that counts as a symmetry.
         """
         shared, apart = self._orbit_blocks(group)
-        factor = self._evidence.likelihood(shared) - self._likelihood_apart(apart)
-        return exp(min(0.0, log_conjugates(group) - factor))
+        factor = self._shared_against_apart(shared, apart)
+        chance = exp(min(0.0, log_conjugates(group) - factor))
+        natural = natural_groups(group.inputs, group.outputs)
+        if factor > 0 and any(group.equals(known) for known in natural):
+            live = np.unique(shared[self._labels != self._zero]).size
+            equalities = int((self._labels != self._zero).sum()) - live
+            if live and equalities:
+                near = float(betainc(equalities / 2, live / 2, margin))
+                chance = min(chance, len(natural) * near)
+        return chance
 
     def _orbit_blocks(self, group: PairGroup) -> tuple[Labels, Labels]:
         """Blocks of coefficients: equal along orbits, and all different; block 0 is zero."""
@@ -172,23 +207,27 @@ class PolynomialColours:
         apart = np.unique(np.where(zeros, -1, np.arange(count)), return_inverse=True)[1]
         return shared, apart
 
-    def _likelihood_apart(self, blocks: Labels) -> float:
-        """The log evidence of coefficients drawn independently, at the best mean and width."""
-        values = self._evidence.estimate(blocks)
+    def _shared_against_apart(self, shared: Labels, apart: Labels) -> float:
+        """The log Bayes factor, at the mean and width of coefficients where it is least."""
         live = self._labels != self._zero
         if not live.any():
-            return self._evidence.likelihood(blocks)
+            return 0.0
+        values = self._evidence.estimate(apart)
         weights = 1 / self._evidence.variance[live]
         middle = float(np.average(values[live], weights=weights))
         size = float(np.sqrt(np.average(values[live] ** 2, weights=weights)))
-        alone = np.zeros(int(blocks.max()) + 1, dtype=bool)
-        alone[blocks[live]] = True
-        return max(
-            self._evidence.likelihood(
+
+        def likelihood(blocks: Labels, mean: float, width: float) -> float:
+            alone = np.zeros(int(blocks.max()) + 1, dtype=bool)
+            alone[blocks[live]] = True
+            return self._evidence.likelihood(
                 blocks,
                 mean=np.where(alone, mean, 0.0),
                 scale=np.where(alone, size * width, self._evidence.scale or size),
             )
+
+        return min(
+            likelihood(shared, mean, width) - likelihood(apart, mean, width)
             for mean in (0.0, middle)
             for width in _WIDTHS
         )
@@ -315,23 +354,31 @@ def _automorphism_group(
     return PairGroup(tuple(pairs), n, m)
 
 
-def log_conjugates(group: PairGroup) -> float:
+def log_conjugates(
+    group: PairGroup, inputs: int | None = None, outputs: int | None = None
+) -> float:
     """The log of how many groups are like one: its conjugates by permutations of positions.
 
     At most n! m!/(|G| · fixed!) of them are different. A group that takes positions in their
     natural order is one of few.
+
+    Args:
+        group: The group.
+        inputs: How many positions of the input are to be permuted; by default all.
+        outputs: How many of the output.
     """
-    n, m = group.inputs, group.outputs
-    natural = natural_groups(n, m)
-    if any(group.equals(known) for known in natural):
-        return log(len(natural))
+    n = group.inputs if inputs is None else inputs
+    m = group.outputs if outputs is None else outputs
+    natural = natural_groups(group.inputs, group.outputs)
+    few = log(len(natural)) if any(group.equals(known) for known in natural) else inf
     moved_in, moved_out = group.moved()
     ways = gammaln(n + 1) - gammaln(n - len(moved_in) + 1)
     ways += gammaln(m + 1) - gammaln(m - len(moved_out) + 1)
-    return float(ways) - log(group.order)
+    return min(few, float(ways) - log(group.order))
 
 
-def natural_groups(n: int, m: int) -> list[PairGroup]:
+@lru_cache(maxsize=32)
+def natural_groups(n: int, m: int) -> tuple[PairGroup, ...]:
     """Groups that take positions in their order: all, even and odd, halves, shifts, turns.
 
     Each acts on the input alone, and, where the output has as many positions, on both at once.
@@ -355,4 +402,4 @@ def natural_groups(n: int, m: int) -> list[PairGroup]:
     for group in groups:
         if group.order > 1 and not any(group.equals(k) for k in kept):
             kept.append(group)
-    return kept
+    return tuple(kept)

@@ -63,12 +63,14 @@ def listed(words: Sequence[str]) -> str:
 
 
 def joined(words: Sequence[str]) -> str:
-    """A list with "and" before the last.
+    """A list with "and" before the last, cut where it is very long.
 
     Example:
         >>> joined(["a", "b", "c"])
         'a, b and c'
     """
+    if len(words) > _LISTED:
+        return listed(words)
     return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 

@@ -112,10 +112,12 @@ def propose(
             return
         # the noise of a coefficient is known, that of a network is not: a group fitted to the
         # data must be seen in coefficients
-        chances = [coloured.chance(group) * len(colours) for coloured in colours.values()]
+        chances = [coloured.chance(group, margin) * len(colours) for coloured in colours.values()]
         if judge is None and not adapted:
             chances.append(search.chance(group))
-        chance = min(judge.chance(group) if judge is not None else min(chances, default=1.0), 1.0)
+        chance = min(
+            judge.chance(group, margin) if judge is not None else min(chances, default=1.0), 1.0
+        )
         if chance <= _CHANCE:
             found.append(Proposal(group, method, chance))
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
+from isotropy._run import generator as make_generator
 from isotropy.discovery._assignment import RankNorm, rank_penalty, row_entropy, row_softmax
 from isotropy.discovery._least_squares import LeastSquares
 
@@ -94,15 +95,36 @@ def relax_sharing(
         patience: Steps without improvement of any problem after which to stop; ``None`` makes all.
         generator: Of the starts, N(0, 0.1²).
         progress: Told now and then.
+
+    Raises:
+        ValueError: If there are no restarts or no validation sets, the maps differ in shape, or an
+            optimiser or norm is unknown.
+
+    Example:
+        >>> train, held = torch.tensor([[0.9, 1.1]]), torch.tensor([[1.1, 0.9]])
+        >>> found = relax_sharing(
+        ...     LeastSquares.of(None, train), LeastSquares.of(None, held), steps=200
+        ... )
+        >>> found.best().argmax(-1).unique().tolist() in ([0], [1])  # one block
+        True
     """
     batches = [validation] if isinstance(validation, LeastSquares) else validation
+    if restarts < 1:
+        raise ValueError(f"expected at least one restart, got {restarts}")
+    if not batches:
+        raise ValueError("expected at least one validation set, got none")
+    for batch in batches:
+        if batch.shape != train.shape:
+            raise ValueError(
+                f"expected validation of a map of shape {train.shape}, got {batch.shape}"
+            )
     whole = batches[0]
     for batch in batches[1:]:
         whole = whole + batch
     theta = train.solution().flatten(-2)[..., None, :]
     size, dtype = theta.shape[-1], theta.dtype
     shape = (*theta.shape[:-2], restarts, size, size)
-    start = torch.randn(shape, generator=generator, dtype=dtype)
+    start = torch.randn(shape, generator=make_generator(generator), dtype=dtype)
     logits = (0.1 * start).to(theta.device).requires_grad_()
     batches = [_for_restarts(batch) for batch in batches]
     whole = _for_restarts(whole)
@@ -125,9 +147,9 @@ def relax_sharing(
     best = logits.detach().clone()
     waited, done, interrupted = 0, 0, False
     try:
-        for done in range(1, steps + 1):
+        while done < steps:
             stepper.zero_grad()
-            losses = penalised(batches[(done - 1) % len(batches)], row_softmax(logits))
+            losses = penalised(batches[done % len(batches)], row_softmax(logits))
             if keep_best and patience is not None:
                 with torch.no_grad():
                     seen = (
@@ -143,6 +165,7 @@ def relax_sharing(
                     break
             losses.sum().backward()
             stepper.step()
+            done += 1
             if progress is not None and done % 50 == 0:
                 progress(Step(done, steps, "relaxed sharing"))
     except KeyboardInterrupt:

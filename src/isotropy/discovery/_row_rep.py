@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from isotropy.groups import Group, LinearMap, Monomial, Zero, as_linear_map
@@ -42,7 +42,7 @@ class RowRep(Leaf):
         super().__init__(group, dual=False)
         self.name = name
         given = np.asarray(table)
-        rows = np.unique(given, return_inverse=True)[1].reshape(given.shape)
+        rows: NDArray[np.int64] = np.unique(given, return_inverse=True)[1].reshape(given.shape)
         self.table = torch.as_tensor(rows)
         if len(np.unique(rows, axis=0)) < len(rows):
             raise ValueError("expected a table of distinct rows, got two that are alike")

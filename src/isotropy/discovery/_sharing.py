@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback
@@ -16,7 +17,7 @@ from isotropy._run import generator as make_generator
 from isotropy.discovery._assignment import RankNorm, rounded
 from isotropy.discovery._brute_force import best_partition
 from isotropy.discovery._least_squares import LeastSquares
-from isotropy.discovery._partition_evidence import PartitionEvidence, cluster_values
+from isotropy.discovery._partition_evidence import PartitionEvidence
 from isotropy.discovery._relaxation import Optimiser, relax_sharing
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
             y: Targets, shape ``(N, m)`` or ``(N,)``.
 
         Raises:
-            ValueError: If values are missing, targets constant, or rows too few to split.
+            ValueError: If values are missing, inputs or targets constant, or rows too few.
         """
         if not 0 < self.validation < 1:
             raise ValueError(f"expected a validation share between 0 and 1, got {self.validation}")
@@ -160,6 +161,11 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
             )
         if inputs is not None and bool((targets == targets[:1]).all()):
             raise ValueError("expected targets that vary, got the same values in every row")
+        if inputs is not None and self.fit_intercept and bool((inputs == inputs[:1]).all()):
+            raise ValueError("expected inputs that vary, got the same values in every row")
+        for found in ("assignment_", "log_evidence_", "intercept_labels_"):
+            self.__dict__.pop(found, None)  # of an earlier fit with other settings
+        self._flat_target = np.ndim(y) == 1
         self._fit_linear(inputs, targets)
         return self
 
@@ -168,15 +174,24 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
 
         Args:
             X: Inputs as ``fit`` took them; for a mean, anything with as many rows.
+
+        Raises:
+            ValueError: If the inputs are not as wide as those of the fit.
         """
+        check_is_fitted(self, "model_")
         if self.model is not None:
             with torch.no_grad():
                 predicted: NDArray[np.float64] = self.model_(torch.as_tensor(X)).numpy()
             return predicted
         if self._is_mean:
-            return np.tile(self.intercept_, (len(np.asarray(X)), 1))
-        inputs = _table(X, "inputs").numpy()
-        values = inputs @ self.coef_.T + self.intercept_
+            values = np.tile(self.intercept_, (len(np.asarray(X)), 1))
+        else:
+            inputs = _table(X, "inputs").numpy()
+            if inputs.shape[1] != self.coef_.shape[1]:
+                raise ValueError(
+                    f"expected inputs of width {self.coef_.shape[1]}, got {inputs.shape[1]}"
+                )
+            values = inputs @ self.coef_.T + self.intercept_
         return values[:, 0] if self._flat_target else values
 
     @property
@@ -188,7 +203,7 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
         return name_sharing(self.labels_, output_colours=offsets)
 
     def _fit_linear(self, x: Tensor | None, y: Tensor) -> None:
-        self._is_mean, self._flat_target = x is None, y.shape[1] == 1
+        self._is_mean = x is None
         rows, size = len(y), y.shape[1] * (1 if x is None else x.shape[1])
         if rows < 4:
             raise ValueError(f"expected at least 4 rows to split, got {rows}")
@@ -197,6 +212,11 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
         if centred and x is not None:
             x, offset_y = x - offset_x, y.mean(0)
             y = y - offset_y
+            if self.method == "evidence" and rows <= x.shape[1] + 1:
+                raise ValueError(
+                    f"expected more rows than the {x.shape[1]} inputs and the offset, to know the "
+                    f"noise from the signal, got {rows}"
+                )
         whole = LeastSquares.of(x, y)
         if centred:  # the offsets have used up one row
             whole = LeastSquares(whole.gram, whole.cross, whole.square, rows - 1)
@@ -265,17 +285,34 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
     def _fit_offsets(
         self, whole: LeastSquares, mean_x: Tensor, mean_y: NDArray[np.float64]
     ) -> None:
-        """Share the offsets c = mean y − G mean x, whose errors are independent of one another."""
+        """Share the offsets c = mean y − G mean x, and fit the map again to those that share.
+
+        Rows of G that share parameters share their errors, which then cancel in the differences
+        of offsets: the evidence has the covariance of c, σ²(I/N + B(AᵀHA)⁻¹Bᵀ) with
+        Bψ = G mean x, and so G's own.
+        """
+        rows, labels = whole.samples + 1, self.labels_.ravel()
+        choice = np.eye(labels.max() + 1)[self.labels_]
+        inner = np.einsum("mak,ab,mbl->kl", choice, whole.gram.numpy(), choice, optimize=True)
+        reach = np.einsum("a,mak->mk", mean_x.numpy(), choice)
+        common = np.linalg.pinv(inner, hermitian=True) @ reach.T
+        precision = np.linalg.inv(np.eye(len(mean_y)) / rows + reach @ common)
         free = mean_y - self.coef_ @ mean_x.numpy()
-        leverage = float(mean_x @ torch.linalg.pinv(whole.gram, hermitian=True) @ mean_x)
-        known = whole.samples > whole.shape[1]
         spread = float(np.mean(free**2))
-        noise = float(whole.noise_variance()) if known else spread
-        variances = np.full(len(free), noise * (1 / whole.samples + leverage) + 1e-300)
-        labels = cluster_values(free, variances, np.sqrt(max(noise, spread) + 1e-300))
-        self.intercept_labels_ = labels
-        sums = np.bincount(labels, free) / np.bincount(labels)
-        self.intercept_ = sums[labels]
+        known = whole.samples > whole.shape[1]
+        noise = (float(whole.noise_variance()) if known else spread) + 1e-300
+        seen = LeastSquares(
+            torch.as_tensor(precision),
+            torch.as_tensor(free @ precision)[None],
+            torch.as_tensor(free @ precision @ free),
+            rows,
+        )
+        evidence = PartitionEvidence(seen, noise=noise, scale=float(np.sqrt(max(noise, spread))))
+        self.intercept_labels_, interrupted = evidence.search()
+        self.interrupted_ = self.interrupted_ or interrupted
+        self.intercept_ = evidence.estimate(self.intercept_labels_)
+        moved = common @ precision @ (free - self.intercept_)
+        self.coef_ = self.coef_ + moved[self.labels_]
 
     def _build_model(self) -> None:
         from isotropy.nn import SharedLinear
@@ -308,6 +345,7 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
 
 def _table(given: ArrayLike | Tensor, what: str) -> Tensor:
     """Rows and columns of float64, finite."""
+    given = given.detach().cpu() if isinstance(given, Tensor) else given
     table = torch.as_tensor(np.asarray(given, dtype=np.float64))
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or table.numel() == 0:

@@ -16,8 +16,8 @@ from isotropy.reps import Rep, Scalar, Symmetry, V
 
 IntArray = NDArray[np.int64]
 
-# Beyond both, the proof of a name can take minutes.
-_MANY_POINTS, _MANY_ELEMENTS = 160, 10**6
+# Beyond both, the proof of a name, or that there is none, can take minutes.
+_MANY_POINTS, _MANY_ELEMENTS = 64, 10**6
 
 
 @dataclass(frozen=True)
@@ -66,34 +66,26 @@ def acting(found: Automorphisms, labels: IntArray, output_colours: IntArray) -> 
     """The symmetry of a pattern that has automorphisms other than the identity.
 
     Args:
-        found: The automorphisms.
+        found: The automorphisms, or some of them.
         labels: The pattern, shape (outputs, inputs).
-        output_colours: The class of each output.
+        output_colours: The class of each output, such as the block of its bias.
     """
     n, m = found.n_in, found.n_out
     terms = named_terms(found.joint, n)
     if terms is not None:
         return _from_terms(terms, n, m)
-    rows = np.column_stack([labels, output_colours])
+    colours = output_colours.copy()
+    for orbit in found.orbits_out:
+        # what the group exchanges has one colour, whatever was given
+        colours[list(orbit)] = output_colours[orbit[0]]
     tied = all(np.array_equal(a, b) for a, b in found.generators)
     # two rows alike can be exchanged alone: then the inputs do not say how the outputs move
-    if not tied and len(np.unique(rows, axis=0)) < m:
+    if not tied and len(np.unique(np.column_stack([labels, colours]), axis=0)) < m:
         return _on_all_points(found)
     terms = named_terms(found.joint[:, :n], n)
     if terms is not None:
-        side = _Side([term.inputs for term in terms], n)
-        group = _side_by_side(terms)
-        outputs = RowRep("Outputs", _rows_by_place(labels, output_colours, terms))
-        symmetry = Symmetry(group, side.rep(_blocks(terms)), outputs)
-        custom = {"Outputs": outputs, **side.custom(_blocks(terms))}
-        return Acting(symmetry, tuple(terms), side.columns, custom)
-    group = Group([inputs for inputs, _ in found.generators])
-    if tied:
-        return Acting(Symmetry(group, V, V), None, tuple(range(n)))
-    if all(np.array_equal(outputs, np.arange(m)) for _, outputs in found.generators):
-        return Acting(Symmetry(group, V, m * Scalar), None, tuple(range(n)))
-    outputs = RowRep("Outputs", labels * (output_colours.max() + 1) + output_colours[:, None])
-    return Acting(Symmetry(group, V, outputs), None, tuple(range(n)), {"Outputs": outputs})
+        return _by_inputs(terms, labels, colours)
+    return _unnamed(found, labels, colours, tied)
 
 
 def named_terms(generators: IntArray, n: int) -> list[Term] | None:
@@ -200,6 +192,27 @@ def _from_terms(terms: list[Term], n: int, m: int) -> Acting:
     return Acting(symmetry, tuple(terms), inputs.columns, custom)
 
 
+def _by_inputs(terms: list[Term], labels: IntArray, colours: IntArray) -> Acting:
+    """A group with a name on the inputs; outputs follow as their rows do."""
+    blocks = _blocks(terms)
+    inputs = _Side([term.inputs for term in terms], labels.shape[1])
+    outputs = RowRep("Outputs", _rows_by_place(labels, colours, terms))
+    symmetry = Symmetry(_side_by_side(terms), inputs.rep(blocks), outputs)
+    custom = {"Outputs": outputs, **inputs.custom(blocks)}
+    return Acting(symmetry, tuple(terms), inputs.columns, custom)
+
+
+def _unnamed(found: Automorphisms, labels: IntArray, colours: IntArray, tied: bool) -> Acting:
+    """A group without a name on the inputs; outputs stay, move alike, or follow as rows do."""
+    group, every = Group([inputs for inputs, _ in found.generators]), tuple(range(found.n_in))
+    if tied:
+        return Acting(Symmetry(group, V, V), None, every)
+    if all(len(orbit) == 1 for orbit in found.orbits_out):
+        return Acting(Symmetry(group, V, found.n_out * Scalar), None, every)
+    outputs = RowRep("Outputs", labels * (colours.max() + 1) + colours[:, None])
+    return Acting(Symmetry(group, V, outputs), None, every, {"Outputs": outputs})
+
+
 def _on_all_points(found: Automorphisms) -> Acting:
     """A group on inputs and outputs side by side, for want of anything simpler."""
     every = np.eye(found.n_in + found.n_out, dtype=np.int64)
@@ -210,11 +223,11 @@ def _on_all_points(found: Automorphisms) -> Acting:
     return Acting(symmetry, None, tuple(range(found.n_in)), custom)
 
 
-def _rows_by_place(labels: IntArray, output_colours: IntArray, terms: Sequence[Term]) -> IntArray:
+def _rows_by_place(labels: IntArray, colours: IntArray, terms: Sequence[Term]) -> IntArray:
     """For each output and place of the group, all that the output's row has there."""
     moved = np.concatenate([copy for term in terms for copy in term.inputs])
     fixed = np.setdiff1d(np.arange(labels.shape[1]), moved)
-    aside = np.column_stack([labels[:, fixed], output_colours])
+    aside = np.column_stack([labels[:, fixed], colours])
     row_class = np.unique(aside, axis=0, return_inverse=True)[1].reshape(-1, 1)
     columns = []
     for term in terms:

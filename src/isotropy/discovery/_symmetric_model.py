@@ -16,7 +16,7 @@ from isotropy.reps import Symmetry
 
 _CHANNELS = 64
 _LAYERS = 2
-_STEPS = 1500
+_STEPS = 800
 
 
 def fit_symmetric_model(

@@ -178,7 +178,7 @@ def _surely(found: Findings) -> Iterator[str]:
 
 
 def _trivially(found: Findings) -> Iterator[str]:
-    trivial = [finding for finding in found if finding.trivial]
+    trivial = [*found.trivial, *(finding for finding in found if finding.trivial)]
     if trivial:
         yield (
             "<h2>What holds trivially</h2><p>These are true of the data, but say little: the "

@@ -1,0 +1,187 @@
+"""From data to named symmetries, through the public verb."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+import isotropy
+from isotropy.data import Dataset
+from isotropy.discovery import Findings, discover, example_tasks
+from isotropy.equivariance import equivariance_error
+
+
+def with_noise(rng, y, noise=0.2):
+    return y + noise * rng.normal(size=y.shape)
+
+
+EXPECTED = {
+    "sum": ("S(10), all positions", "S(10)", 3628800),
+    "signed sum": ("S(5)+S(5), even and odd positions", "S(5)+S(5)", 14400),
+    "circular filter": ("Z(12), cyclic shift", "Z(12)", 12),
+    "palindromic filter": ("D(10), shifts and reflections", "D(10)", 20),
+    "products around a ring": ("D(6), shifts and reflections", "D(6)", 12),
+    "different weights": None,
+}
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_the_examples_are_named(name):
+    found = discover(example_tasks()[name], fit_models=False)
+    expected = EXPECTED[name]
+    if expected is None:
+        assert len(found) == 0
+        assert found.best is None
+        return
+    assert len(found) == 1
+    best = found[0]
+    assert (best.name, best.group, best.order) == expected
+    assert best.confirmed
+    assert best.p_value < 0.01
+    assert not best.approximate
+    assert abs(best.effect) < 0.02
+
+
+def test_the_model_has_the_symmetry_and_comes_back_from_disk(tmp_path):
+    found = discover(example_tasks()["circular filter"])
+    model = found[0].model
+    assert float(equivariance_error(model, torch.randn(8, 12), found[0].symmetry)) < 1e-5
+    assert "model with the symmetry" in found[0].notes[0]
+    again = Findings.load(found.save(tmp_path / "found"))
+    x = torch.randn(5, 12, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(again[0].model(x), model(x))
+    assert again[0].name == found[0].name
+
+
+def test_the_largest_group_alone_is_reported_in_the_names_of_columns():
+    rng = np.random.default_rng(0)
+    x = torch.as_tensor(rng.normal(size=(400, 5)))
+    weights = torch.tensor([1.0, 1.0, 4.0, 1.0, -2.0], dtype=torch.float64)
+    y = torch.as_tensor(with_noise(rng, (x @ weights)[:, None].numpy(), 0.05))
+    names = ("height", "width", "age", "depth", "mass")
+    found = discover(Dataset(x, y, x_names=names), fit_models=False)
+    assert [f.order for f in found] == [6]
+    assert found[0].action == "any permutation of height, width, depth, the output stays"
+
+
+def test_columns_that_do_not_matter_are_a_trivial_symmetry():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 6))
+    y = with_noise(rng, x[:, 0] - 2 * x[:, 1] + 4 * x[:, 2])
+    found = discover(x, y, fit_models=False)
+    assert len(found) == 0
+    assert [f.trivial for f in found.trivial] == ["the target does not depend on 3, 4, 5"]
+
+
+def test_sets_of_vectors_are_permuted_along_their_positions():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 5, 2))
+    y = with_noise(rng, (x[:, :, 0] * x[:, :, 1]).sum(1) + x[:, :, 0].sum(1))
+    found = discover(x, y)
+    assert [f.name for f in found] == ["S(5), all positions"]
+    assert str(found[0].symmetry) == "S(5): 2*V >> Scalar"
+    first = discover(np.moveaxis(x, 2, 1), y, channels_first=True, fit_models=False)
+    assert [f.name for f in first] == ["S(5), all positions"]
+
+
+def test_sequences_to_sequences_with_channels():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 6, 2))
+    y = np.stack(
+        [x[..., 0] + 2 * np.roll(x[..., 1], -1, 1), 3 * np.roll(x[..., 0], -2, 1) - x[..., 1]], -1
+    )
+    found = discover(x, with_noise(rng, y))
+    assert [f.name for f in found] == ["Z(6), cyclic shift"]
+    assert str(found[0].symmetry) == "Z(6): 2*V >> 2*V"
+
+
+def test_classes_stay_while_inputs_move():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 6))
+    total = x.sum(1) + 0.3 * rng.normal(size=900)
+    y = np.where(total < -1, 0, np.where(total < 1, 1, 2))
+    found = discover(x, y, fit_models=False)
+    assert [f.name for f in found] == ["S(6), all positions"]
+
+
+def test_a_network_is_used_where_polynomials_do_not_do():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(1500, 5))
+    found = discover(x, with_noise(rng, x.max(1), 0.05), fit_models=False)
+    assert "network" in found.notes[0]
+    assert [f.name for f in found] == ["S(5), all positions"]
+
+
+def test_candidates_of_the_user_are_tried():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 6))
+    y = with_noise(rng, x[:, :3].sum(1) - 3 * x[:, 3:].sum(1))
+    found = discover(x, y, candidates=["S(3)+S(3)"], fit_models=False)
+    assert found[0].method == "candidate S(3)+S(3)"
+    with pytest.raises(ValueError, match=r"expected candidate groups that permute 6 positions"):
+        discover(x, y, candidates=["Z(5)"])
+
+
+def test_false_claims_are_rare_where_there_is_no_symmetry():
+    """Linear, quadratic and no signal; more kinds in benchmarks/false_claims.py."""
+    false = 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(4, 10))
+        x = rng.normal(size=(200, n))
+        target = [
+            x @ rng.normal(size=n),
+            x @ rng.normal(size=(n, 3)),
+            rng.normal(size=200),
+        ][seed % 3]
+        false += len(discover(x, with_noise(rng, target), fit_models=False, seed=seed)) > 0
+    assert false == 0
+
+
+def test_seeds_repeat_and_json_has_what_the_command_line_promises():
+    task = example_tasks()["signed sum"]
+    first = discover(task, seed=4, fit_models=False).to_json()
+    second = discover(task, seed=4, fit_models=False).to_json()
+    first.pop("seconds"), second.pop("seconds")
+    assert first == second
+    assert json.loads(json.dumps(first)) == first
+    wanted = "name group order action approximate confirmed p_value effect"
+    assert set(wanted.split()) <= set(first["findings"][0])
+
+
+def test_progress_is_told():
+    steps = []
+    discover(example_tasks()["sum"], fit_models=False, progress=steps.append)
+    assert [s.done for s in steps] == sorted(s.done for s in steps)
+    assert "confirming" in [s.message for s in steps]
+
+
+def test_groups_of_rows_are_kept_together():
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.normal(size=(150, 5)), 4, axis=0)
+    y = with_noise(rng, x.sum(1))
+    found = discover(x, y, groups=np.repeat(np.arange(150), 4), fit_models=False)
+    assert found[0].samples == 45  # three tenths of the groups
+
+
+def test_the_verb_is_at_the_top():
+    assert isotropy.discover is discover
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "sentence"),
+    [
+        (np.zeros((100, 1)), np.arange(100.0), r"at least 2 positions to permute, got 1"),
+        (np.ones((100, 3)), np.ones(100) * 0.5, r"targets that vary, got the same in every row"),
+        (np.full((100, 3), np.nan), np.arange(100.0), r"finite|nan"),
+        (np.zeros((30, 3)), np.arange(30.0) / 7, r"at least 66 samples .* got 30"),
+        (np.zeros((100, 3, 8, 8)), np.arange(100.0), r"symmetries of images are not searched"),
+        (np.zeros((100, 3)), np.arange(90.0), r"as many targets as inputs|got 90 and 100"),
+        (np.zeros((100, 3)), None, r"expected targets y beside the inputs, got none"),
+    ],
+    ids=["one column", "constant", "nan", "few rows", "images", "lengths", "no targets"],
+)
+def test_bad_input_is_refused_in_one_sentence(x, y, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        discover(x, y)
