@@ -9,6 +9,13 @@ from isotropy.data._load import load
 from isotropy.data._models import load_model
 from isotropy.data._regression_tasks import inertia, lorentz_scattering, o5_invariant
 from isotropy.data._rollout_errors import geometric_mean, relative_error
+from isotropy.data._sharing_tasks import (
+    SharingTask,
+    cross_correlation,
+    noisy_steps,
+    shared_means,
+)
+from isotropy.data._sum_of_numbers import PositionwiseSum, SumOfNumbers, sum_of_numbers
 from isotropy.data._task import Scaling, Splits, Task
 
 __all__ = [
@@ -16,9 +23,13 @@ __all__ = [
     "Chunks",
     "Dataset",
     "HamiltonianSystem",
+    "PositionwiseSum",
     "Scaling",
+    "SharingTask",
     "Splits",
+    "SumOfNumbers",
     "Task",
+    "cross_correlation",
     "double_spring_pendulum",
     "fetch",
     "fetch_digest",
@@ -27,6 +38,9 @@ __all__ = [
     "load",
     "load_model",
     "lorentz_scattering",
+    "noisy_steps",
     "o5_invariant",
     "relative_error",
+    "shared_means",
+    "sum_of_numbers",
 ]

@@ -15,7 +15,8 @@ from torch import Tensor
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.data import Dataset
-from isotropy.discovery._claim_test import ClaimTest, claim_test, confirm
+from isotropy.discovery._claim_test import ClaimTest, claim_test, confirm, holm
+from isotropy.discovery._convolution_claim import compared
 from isotropy.discovery._finding import Finding, Findings
 from isotropy.discovery._free_predictor import (
     FreePredictor,
@@ -23,8 +24,7 @@ from isotropy.discovery._free_predictor import (
     fit_free_predictor,
     sample_losses,
 )
-from isotropy.discovery._name_permutations import name_permutations
-from isotropy.discovery._naming import SharingName
+from isotropy.discovery._naming import SharingName, name_permutations
 from isotropy.discovery._proposals import Proposal, Proposals, propose
 from isotropy.discovery._splits import three_way_split
 from isotropy.discovery._symmetric_model import fit_symmetric_model
@@ -112,8 +112,16 @@ def discover(
         groups=outside.groups,
         seed=seed,
     )
+    diagonal = proposals.convolution
+    if diagonal is not None:
+        tests.append(diagonal.test(free, fitted, outside, margin=margin, level=level))
+        adjusted = holm([test.p_value for test in tests])
+        tests = [
+            replace(test, adjusted_p_value=float(p))
+            for test, p in zip(tests, adjusted, strict=True)
+        ]
     tell(Step(3, 4, "fitting models"))
-    for claim, test in zip(claims, tests, strict=True):
+    for claim, test in zip(claims, tests, strict=False):
         claim.test = test
     confirmed = [claim for claim in claims if claim.test is not None and claim.test.confirmed]
     seen = data.rows(np.concatenate([find, fit]))
@@ -122,9 +130,21 @@ def discover(
         for claim in confirmed
         if not any(claim.is_within(other) for other in confirmed)
     ]
+    if diagonal is not None and tests[-1].confirmed:
+        # what turns a filter around is said with it
+        found = [f for f in found if f.order != diagonal.name.order]
+        found.insert(0, diagonal.finding(tests[-1], seen, outside, free, fit_models))
     return Findings(
         found,
-        [*proposals.tried, *(claim.tried() for claim in claims)],
+        [
+            *proposals.tried,
+            *(_tried(c.name, c.proposal.method, c.proposal.chance, c.test) for c in claims),
+            *(
+                []
+                if diagonal is None
+                else [_tried(diagonal.name, "diagonals", diagonal.chance, tests[-1])]
+            ),
+        ],
         time.perf_counter() - started,
         _notes(free, fitted, outside),
         _without_effect(proposals, free, outside, margin, level, seed),
@@ -153,17 +173,6 @@ class _Claim:
 
     def is_within(self, other: _Claim) -> bool:
         return other.group.order > self.group.order and other.group.contains(self.group)
-
-    def tried(self) -> dict[str, Any]:
-        assert self.test is not None
-        return {
-            "name": self.name.name,
-            "method": self.proposal.method,
-            "chance": self.proposal.chance,
-            "effect": self.test.effect,
-            "p_value": self.test.adjusted_p_value,
-            "confirmed": self.test.confirmed,
-        }
 
     def finding(
         self,
@@ -198,17 +207,20 @@ class _Claim:
         )
         with torch.no_grad():
             predicted = model(outside.x.to(model.x_mean))
-        losses = {
-            "model with the symmetry": predicted,
-            "free predictor": free.predict(outside.x),
-            "constant": free.constant.expand(len(outside.x), -1),
-        }
-        texts = [
-            f"{name} {float(sample_losses(p, outside.y, outside.task).mean()):.4g}"
-            for name, p in losses.items()
-        ]
-        note = f"mean loss on the {len(outside.x)} rows held out: {', '.join(texts)}"
+        note = compared(predicted, free, outside)
         return replace(finding, model=model, model_spec=spec, notes=(note,))
+
+
+def _tried(name: SharingName, method: str, chance: float, test: ClaimTest | None) -> dict[str, Any]:
+    assert test is not None
+    return {
+        "name": name.name,
+        "method": method,
+        "chance": chance,
+        "effect": test.effect,
+        "p_value": test.adjusted_p_value,
+        "confirmed": test.confirmed,
+    }
 
 
 def _without_effect(

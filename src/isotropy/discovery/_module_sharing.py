@@ -90,7 +90,7 @@ def learn_module_sharing(
         y: Targets, shape (n, …).
         sites: The axis along which each chosen weight is shared, by the weight's name;
             ``None`` for all its entries. All have one partition.
-        loss: ``"absolute"``, ``"squared"``, ``"cross_entropy"``, or a function from outputs and
+        loss: ``"absolute"``, ``"squared"``, ``"cross-entropy"``, or a function from outputs and
             targets to one loss for each row.
         train: The rows that weights are fitted to in the search; two fifths where ``None``.
         validation: The rows that assignments are fitted to; the rest where ``None``.
@@ -255,8 +255,9 @@ def _split(
             continue
         if rows.ndim != 1 or rows.dtype != torch.int64 or not len(rows):
             raise ValueError(f"expected a list of row numbers as {name}, got {rows!r:.80}")
-        if int(rows.min()) < 0 or int(rows.max()) >= n:
-            raise ValueError(f"expected {name} rows in [0, {n}), got {int(rows.max())}")
+        outside = rows[(rows < 0) | (rows >= n)]
+        if len(outside):
+            raise ValueError(f"expected {name} rows in [0, {n}), got {int(outside[0])}")
     first, second = given
     if first is None and second is None:
         return order[: 2 * n // 5], order[2 * n // 5 :]

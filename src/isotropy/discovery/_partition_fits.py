@@ -66,10 +66,10 @@ class PartitionFits:
     """Modules trained under partitions.
 
     Args:
-        weights: The weights of each, ψ with as many slices as the partition has blocks.
-        losses: Their losses on the held-out rows, shape (partitions, rows).
-        interrupted: Whether the work was stopped from the keyboard, and these are the best so
-            far.
+        weights: The weights of each, ψ with as many slices as the partition has blocks; empty
+            where the work was stopped before it began.
+        losses: Their losses on the held-out rows, shape (partitions, rows); infinite there.
+        interrupted: Whether the work was stopped from the keyboard.
     """
 
     weights: list[Weights]
@@ -122,7 +122,7 @@ def fit_partitions(
         ...     x.sum(1, keepdim=True),
         ...     torch.arange(40),
         ...     torch.arange(40, 60),
-        ...     FitOptions(steps=150, rate=0.1),
+        ...     FitOptions(steps=200, rate=0.1),
         ...     seeds=[0, 0],
         ...     generator=generator(0),
         ... )
@@ -133,35 +133,39 @@ def fit_partitions(
     # those with as many blocks go together: none is padded for another's sake by much
     order = sorted(range(len(partitions)), key=lambda i: blocks[i])
     weights: list[Weights] = [{} for _ in partitions]
-    losses: list[Tensor] = [torch.empty(0) for _ in partitions]
+    losses: list[Tensor | None] = [None for _ in partitions]
     interrupted = False
     done = 0
-    while done < len(order):
-        together = _together(model, max(blocks[i] for i in order[done : done + _MOST_TOGETHER]))
-        part = order[done : done + together]
-        rows = [given[part] if given.ndim == 2 else given for given in (train, held_out)]
-        best, loss, stopped = _fit_together(
-            model,
-            [partitions[i] for i in part],
-            x,
-            y,
-            (rows[0], rows[1]),
-            options,
-            [seeds[i] for i in part],
-            generator,
-            options.checks if stop_early else 1,
-        )
-        interrupted = interrupted or stopped
-        for at, i in enumerate(part):
-            weights[i] = {
-                name: value[at, : blocks[i]] if name in model.sites else value[at]
-                for name, value in best.items()
-            }
-            losses[i] = loss[at]
-        done += len(part)
-        if progress is not None:
-            progress(Step(done, len(order), "partitions"))
-    return PartitionFits(weights, torch.stack(losses), interrupted)
+    try:
+        while done < len(order) and not interrupted:
+            together = _together(model, max(blocks[i] for i in order[done : done + _MOST_TOGETHER]))
+            part = order[done : done + together]
+            rows = [given[part] if given.ndim == 2 else given for given in (train, held_out)]
+            best, loss, interrupted = _fit_together(
+                model,
+                [partitions[i] for i in part],
+                x,
+                y,
+                (rows[0], rows[1]),
+                options,
+                [seeds[i] for i in part],
+                generator,
+                options.checks if stop_early else 1,
+            )
+            for at, i in enumerate(part):
+                weights[i] = {
+                    name: value[at, : blocks[i]] if name in model.sites else value[at]
+                    for name, value in best.items()
+                }
+                losses[i] = loss[at]
+            done += len(part)
+            if progress is not None:
+                progress(Step(done, len(order), "partitions"))
+    except KeyboardInterrupt:
+        interrupted = True
+    unknown = torch.full((held_out.shape[-1],), math.inf)
+    known = [unknown if each is None else each.cpu() for each in losses]
+    return PartitionFits(weights, torch.stack(known), interrupted)
 
 
 def _together(model: SharedModule, blocks: int) -> int:

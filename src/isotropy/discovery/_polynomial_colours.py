@@ -186,6 +186,22 @@ class PolynomialColours:
                 chance = min(chance, len(natural) * near)
         return chance
 
+    @property
+    def evidence(self) -> PartitionEvidence:
+        """The evidence of partitions of the coefficients, in units of standardised data."""
+        return self._evidence
+
+    def factor(self, labels: Labels) -> float:
+        """The log Bayes factor of a partition against coefficients all different.
+
+        Args:
+            labels: Canonical labels, shape (coefficients,).
+        """
+        count = len(labels)
+        zeros = self._labels == self._zero
+        apart = np.unique(np.where(zeros, -1, np.arange(count)), return_inverse=True)[1]
+        return self._shared_against_apart(labels, apart)
+
     def _orbit_blocks(self, group: PairGroup) -> tuple[Labels, Labels]:
         """Blocks of coefficients: equal along orbits, and all different; block 0 is zero."""
         a, terms = self.arrangement, self._terms

@@ -14,6 +14,7 @@ from torch import Tensor
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.discovery._claim_test import SMALLEST_SAMPLE, ClaimTest, claim_test
+from isotropy.discovery._convolution_claim import ConvolutionClaim, convolution_claim
 from isotropy.discovery._free_predictor import fit_free_predictor, sample_losses
 from isotropy.discovery._network_colours import gradient_symmetries, swap_symmetries
 from isotropy.discovery._pair_group import PairGroup
@@ -60,12 +61,14 @@ class Proposals:
         ignored: Positions of the input that seem not to matter.
         labels: Which linear coefficients are equal, where that is known.
         tried: What was looked at, in words.
+        convolution: A sharing along diagonals that no group explains, where there is one.
     """
 
     claims: tuple[Proposal, ...]
     ignored: tuple[int, ...]
     labels: NDArray[np.int64] | None
     tried: tuple[str, ...]
+    convolution: ConvolutionClaim | None = None
 
 
 def propose(
@@ -140,6 +143,10 @@ def propose(
         for group in gradient_symmetries(search.free.predict, data.x, data.arrangement):
             consider(group, "gradients of a network", adapted=True)
         tried.append("swaps of positions, and gradients, of a network")
+    convolution = None
+    if judge is not None and degrees[0] == 1:
+        convolution = convolution_claim(judge, data)
+        tried.append("sharing along diagonals")
     found.sort(key=lambda p: -p.group.order)
     best = judge if judge is not None else next(iter(colours.values()), None)
     return Proposals(
@@ -147,6 +154,7 @@ def propose(
         best.ignored if best is not None else (),
         best.labels if best is not None else None,
         tuple(tried),
+        convolution,
     )
 
 

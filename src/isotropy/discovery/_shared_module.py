@@ -14,13 +14,13 @@ from torch.func import functional_call, vmap
 
 from isotropy.discovery._hypergradient import Weights
 
-LossName = Literal["absolute", "squared", "cross_entropy"]
+LossName = Literal["absolute", "squared", "cross-entropy"]
 Loss: TypeAlias = LossName | Callable[[Tensor, Tensor], Tensor]
 
 _LOSSES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "absolute": lambda found, wanted: (found - wanted).abs(),
     "squared": lambda found, wanted: (found - wanted).square(),
-    "cross_entropy": lambda found, wanted: nn.functional.cross_entropy(
+    "cross-entropy": lambda found, wanted: nn.functional.cross_entropy(
         found, wanted, reduction="none"
     ),
 }
@@ -194,7 +194,7 @@ def _loss_function(loss: Loss) -> Callable[[Tensor, Tensor], Tensor]:
     if callable(loss):
         return loss
     if loss not in _LOSSES:
-        raise TypeError(f"expected a function or a loss among {', '.join(_LOSSES)}, got {loss!r}")
+        raise ValueError(f"expected a function or a loss among {', '.join(_LOSSES)}, got {loss!r}")
     return _LOSSES[loss]
 
 

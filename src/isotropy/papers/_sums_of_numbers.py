@@ -1,0 +1,176 @@
+"""Sums of numbers as Yeh et al. learn them: without sharing, with the true one, with a found one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from isotropy._run import generator
+from isotropy.data import PositionwiseSum, SumOfNumbers, sum_of_numbers
+from isotropy.discovery import Augerino, LearnedPermutations, fit_augerino
+from isotropy.discovery._module_sharing import learn_module_sharing
+from isotropy.discovery._partition_fits import FitOptions, fit_partitions
+from isotropy.discovery._shared_module import SharedModule
+from isotropy.equivariance import partition_distance
+
+TASKS = {"sum": False, "signed sum": True}
+TEST_ROWS = 100_000
+AUGERINO = "Augerino"
+OURS = "Ours"
+_SITES = {"weight": 0, "bias": 0}
+_ROWS_AT_ONCE = 5000
+
+
+@dataclass(frozen=True)
+class SumRuns:
+    """One task at one length, with data of its own for every seed.
+
+    Args:
+        length: Numbers in a sequence.
+        signed: Whether their signs alternate.
+        seeds: Of the data.
+        steps: Of the last fit of every method.
+        test_rows: Rows that errors are measured on.
+        device: Where tensors live.
+
+    Example:
+        >>> runs = SumRuns(2, False, [0], steps=3, test_rows=20)
+        >>> found = runs.measured("No sharing")
+        >>> found["PD"], len(found["l2"])
+        ([1.0], 1)
+    """
+
+    length: int
+    signed: bool
+    seeds: list[int]
+    steps: int = 3000
+    test_rows: int = TEST_ROWS
+    device: str = "cpu"
+
+    def measured(self, method: str, samples: int = 3) -> dict[str, list[float]]:
+        """Squared errors on the test rows and, where weights share, partition distances.
+
+        Args:
+            method: One of "No sharing", "Oracle", "Augerino" and "Ours".
+            samples: Transformations of Augerino.
+        """
+        tasks = [self._task(seed) for seed in self.seeds]
+        if method == AUGERINO:
+            models = [
+                self._augerino(task, seed, samples)
+                for task, seed in zip(tasks, self.seeds, strict=True)
+            ]
+            return {"l2": self._errors(models, tasks)}
+        if method == OURS:
+            found = [self._ours(task, seed) for task, seed in zip(tasks, self.seeds, strict=True)]
+            models, labels = [model for model, _ in found], [each for _, each in found]
+        else:
+            labels = [
+                task.labels if method == "Oracle" else np.arange(self.length) for task in tasks
+            ]
+            models = self._trained(tasks, labels)
+        distances = [
+            float(partition_distance(each, task.labels))
+            for each, task in zip(labels, tasks, strict=True)
+        ]
+        return {"l2": self._errors(models, tasks), "PD": distances}
+
+    def _task(self, seed: int) -> SumOfNumbers:
+        sizes = (100, 150, 250, self.test_rows)
+        return sum_of_numbers(self.length, signed=self.signed, seed=seed, sizes=sizes)
+
+    def _rows(self, task: SumOfNumbers) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Rows to fit and rows to stop on, sums standardised."""
+        x, y = (torch.cat(parts) for parts in zip(task.train, task.validation, strict=True))
+        early_x, early_y = task.early
+        rows = (x, task.standardised(y), early_x, task.standardised(early_y))
+        return tuple(each.to(self.device) for each in rows)  # type: ignore[return-value]
+
+    def _ours(self, task: SumOfNumbers, seed: int) -> tuple[nn.Module, np.ndarray]:
+        x, y, *early = self._rows(task)
+        found = learn_module_sharing(
+            PositionwiseSum(self.length).to(self.device),
+            x,
+            y,
+            sites=_SITES,
+            loss="absolute",
+            train=list(range(len(task.train[0]))),
+            early=(early[0], early[1]),
+            fit=FitOptions(steps=self.steps),
+            takes_assignment="assignment",
+            seed=seed,
+        )
+        return found.model, found.labels
+
+    def _trained(self, tasks: list[SumOfNumbers], labels: list[np.ndarray]) -> list[nn.Module]:
+        """Models under given partitions, all seeds in one batch."""
+        model = SharedModule(
+            PositionwiseSum(self.length).to(self.device), _SITES, "absolute", "assignment"
+        )
+        drawn = [self._rows(task) for task in tasks]
+        rows, early = len(drawn[0][0]), len(drawn[0][2])
+        x = torch.cat([part for each in drawn for part in (each[0], each[2])])
+        y = torch.cat([part for each in drawn for part in (each[1], each[3])])
+        starts = torch.arange(len(tasks), device=self.device).unsqueeze(1) * (rows + early)
+        fits = fit_partitions(
+            model,
+            labels,
+            x,
+            y,
+            starts + torch.arange(rows, device=self.device),
+            starts + rows + torch.arange(early, device=self.device),
+            FitOptions(steps=self.steps),
+            seeds=self.seeds,
+            generator=generator(0),
+        )
+        return [model.placed(w, each) for w, each in zip(fits.weights, labels, strict=True)]
+
+    def _augerino(self, task: SumOfNumbers, seed: int, samples: int) -> nn.Module:
+        x, y, *early = self._rows(task)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = PositionwiseSum(self.length)
+        model = Augerino(
+            _OfMixtures(network),
+            LearnedPermutations(self.length, generator=seed),
+            samples=samples,
+            encoder=partial(_indicators, network),
+        )
+        fit = fit_augerino(
+            model.to(self.device),
+            x,
+            y,
+            validation=(early[0], early[1]),
+            loss=nn.functional.l1_loss,
+            epochs=self.steps,
+            seed=seed,
+        )
+        return fit.model
+
+    @torch.no_grad()
+    def _errors(self, models: list[nn.Module], tasks: list[SumOfNumbers]) -> list[float]:
+        errors = []
+        for model, task in zip(models, tasks, strict=True):
+            x, y = task.test
+            predicted = torch.cat([model(part.to(self.device)) for part in x.split(_ROWS_AT_ONCE)])
+            errors.append(float((task.original(predicted.cpu()) - y).square().mean()))
+        return errors
+
+
+class _OfMixtures(nn.Module):
+    """The network from mixtures of tokens on, which is what permutations of embeddings are."""
+
+    def __init__(self, network: PositionwiseSum) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self, mixtures: Tensor) -> Tensor:
+        return self.network.of_mixtures(mixtures)
+
+
+def _indicators(network: PositionwiseSum, x: Tensor) -> Tensor:
+    return network.one_hot(x).to(network.weight.dtype)
