@@ -176,8 +176,7 @@ def test_patience_stops_early_and_keeps_the_best(batches: int) -> None:
     train = LeastSquares.of(None, y[:10])
     held = [LeastSquares.of(None, rows) for rows in y[10:].split(20 // batches)]
     # at this rate the path wanders, so the last is not the best
-    options = {"learning_rate": 3.0, "weight_decay": 1.0, "generator": None}
-    options["generator"] = generator(0)
+    options = {"learning_rate": 3.0, "weight_decay": 1.0, "generator": generator(0)}
     patient = relax_sharing(train, held, steps=400, patience=30, **options)  # type: ignore[arg-type]
     assert 30 < patient.steps < 400
     options["generator"] = generator(0)
@@ -185,6 +184,9 @@ def test_patience_stops_early_and_keeps_the_best(batches: int) -> None:
     assert last.steps == patient.steps
     assert bool((patient.loss <= last.loss).all())
     assert bool((patient.loss < last.loss - 1e-6).any())
+    for a, loss in zip(patient.assignment, patient.loss, strict=True):
+        expected = (y[10:] - averaged(a, y[:10].mean(0))).square().mean()
+        torch.testing.assert_close(loss, expected + 0.01 * (row_entropy(a) + rank_penalty(a)))
 
 
 def test_an_interruption_keeps_what_there_is() -> None:

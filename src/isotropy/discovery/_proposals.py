@@ -93,12 +93,13 @@ def propose(
     tell(Step(0, 4, f"free predictor: {search.free.kind}"))
     degrees = {"linear": [1], "quadratic": [2, 1]}.get(search.free.kind, [1, 2])
     colours: dict[int, PolynomialColours] = {}
+    targets, laid_out = data.numbers()
     tried = []
     for degree in degrees:
         what = "linear" if degree == 1 else "quadratic"
         try:
             colours[degree] = PolynomialColours(
-                data.x, data.numbers(), data.arrangement, degree, progress=progress
+                data.x, targets, laid_out, degree, progress=progress
             )
             tried.append(f"automorphisms of the coefficients of a {what} fit")
         except TooFewRows as error:
@@ -115,11 +116,12 @@ def propose(
             return
         # the noise of a coefficient is known, that of a network is not: a group fitted to the
         # data must be seen in coefficients
-        chances = [coloured.chance(group, margin) * len(colours) for coloured in colours.values()]
+        seen = _with_outputs(group, laid_out.outputs)
+        chances = [coloured.chance(seen, margin) * len(colours) for coloured in colours.values()]
         if judge is None and not adapted:
             chances.append(search.chance(group))
         chance = min(
-            judge.chance(group, margin) if judge is not None else min(chances, default=1.0), 1.0
+            judge.chance(seen, margin) if judge is not None else min(chances, default=1.0), 1.0
         )
         if chance <= _CHANCE:
             found.append(Proposal(group, method, chance))
@@ -131,10 +133,10 @@ def propose(
             consider(group, f"candidate {text}", adapted=False)
     for degree, coloured in colours.items():
         for group in coloured.groups():
-            consider(group, _FITTED[degree], adapted=True)
+            consider(_with_outputs(group, m), _FITTED[degree], adapted=True)
     tell(Step(2, 4, "groups in natural order"))
     for group in natural_groups(n, movable):
-        consider(group if movable == m else _with_fixed(group, m), "natural order", adapted=False)
+        consider(_with_outputs(group, m), "natural order", adapted=False)
     tried.append("shifts, reflections and permutations of positions in their order")
     if judge is None:
         tell(Step(3, 4, "swaps and gradients"))
@@ -263,7 +265,9 @@ def _given(text: str, n: int, movable: int, m: int) -> Iterator[PairGroup]:
         yield PairGroup(tuple((p, p) for p in moves), n, m)
 
 
-def _with_fixed(group: PairGroup, m: int) -> PairGroup:
-    """The same action on inputs, with m outputs that stay."""
+def _with_outputs(group: PairGroup, m: int) -> PairGroup:
+    """The same group where it has m outputs, else its action on inputs with m that stay."""
+    if group.outputs == m:
+        return group
     stay = np.arange(m)
     return PairGroup(tuple((a, stay) for a, _ in group.generators), group.inputs, m)

@@ -102,8 +102,18 @@ class TaskData:
         part = None if self.groups is None else self.groups[chosen]
         return replace(self, x=self.x[index], y=self.y[index], groups=part)
 
-    def numbers(self) -> Tensor:
-        """Targets as numbers, shape ``(N, k)``: classes as indicators."""
-        if self.task == "classification":
-            return functional.one_hot(self.y, self.arrangement.outputs).double()
-        return self.y
+    def numbers(self) -> tuple[Tensor, Arrangement]:
+        """Targets as numbers, and their arrangement.
+
+        Classes become indicators of all but the last, uncorrelated and of unit size: each is
+        then told as often as the data do.
+        """
+        if self.task == "regression":
+            return self.y, self.arrangement
+        classes = int(self.y.max()) + 1
+        indicators = functional.one_hot(self.y, classes).double()
+        indicators = indicators[:, indicators.var(0) > 0][:, :-1]
+        indicators = indicators - indicators.mean(0)
+        root: Tensor = torch.linalg.cholesky(indicators.mT @ indicators / len(indicators))
+        whitened: Tensor = torch.linalg.solve_triangular(root, indicators.mT, upper=False)
+        return whitened.mT, replace(self.arrangement, outputs=len(whitened))

@@ -19,7 +19,6 @@ _MODULES = {
     "finzi2023/theorem-a.2": "finzi2023_theorem_a2",
     "finzi2023/theorem4.1": "finzi2023_theorem4_1",
     "yeh2022/figure1": "yeh2022_figure1",
-    "yeh2022/table1": "yeh2022_table1",
     "yeh2022/figure2": "yeh2022_figure2",
     "yeh2022/figure3": "yeh2022_figure3",
     "yeh2022/figure4": "yeh2022_figure4",
@@ -28,6 +27,7 @@ _MODULES = {
     "yeh2022/figure8": "yeh2022_figure8",
     "yeh2022/figureA1": "yeh2022_figure_a1",
     "yeh2022/figureA2": "yeh2022_figure_a2",
+    "yeh2022/table1": "yeh2022_table1",
 }
 
 

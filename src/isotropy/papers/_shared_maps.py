@@ -15,15 +15,17 @@ from isotropy._run import generator as make_generator
 from isotropy._run import spawn
 from isotropy.data import SharingTask
 from isotropy.discovery import (
+    Augerino,
+    LearnedShifts,
     LeastSquares,
     PartitionEvidence,
     averaged,
+    fit_augerino,
     hard_assignment,
     relax_sharing,
     rounded,
     shared_solutions,
 )
-from isotropy.discovery._augerino import Augerino, LearnedShifts, fit_augerino
 
 Labels: TypeAlias = NDArray[np.int64]
 Draw: TypeAlias = Callable[[int, bool, torch.Generator], SharingTask]

@@ -57,7 +57,7 @@ def draw_error_and_distance(
 ) -> Path:
     """Draw errors and partition distances side by side, a curve for each method.
 
-    Distances have a linear axis, since the best of them are 0.
+    The axis of distances is never quite logarithmic, since the best of them are 0.
 
     Args:
         result: Cells with columns such as "MSE, K=4" and "PD, K=4".
@@ -65,7 +65,7 @@ def draw_error_and_distance(
         error: The name of the error, as columns have it.
         across: What x is.
         before: What stands before the number in columns, such as "K=".
-        logarithmic: Whether x and the error are on logarithmic scales.
+        logarithmic: Whether scales are logarithmic, that of distances above 2.
 
     Returns:
         The path written.
@@ -97,8 +97,7 @@ def draw_error_and_distance(
                 _draw(axis, row, f"C{number}", points)
         if logarithmic:
             axis.set_xscale("log")
-            if name == error:
-                axis.set_yscale("log")
+            axis.set_yscale("log" if name == error else "symlog")
         axis.set_xlabel(across)
         axis.set_ylabel(name)
         axis.legend(fontsize=7)

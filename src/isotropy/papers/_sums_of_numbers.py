@@ -1,4 +1,4 @@
-"""Sums of numbers as Yeh et al. learn them: without sharing, with the true one, with a found one."""
+"""Sums of numbers as Yeh et al. learn them: without sharing, with the true one, with one found."""
 
 from __future__ import annotations
 

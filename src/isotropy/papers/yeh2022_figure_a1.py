@@ -97,7 +97,8 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         "does, which ignores that inputs are correlated; exact refit: least squares under the "
         "same sharing",
         "evidence: exact least squares under the sharing of the highest evidence; it takes "
-        "entries to be equal or unrelated, where those of the best map change little by little",
+        "entries to be equal or unrelated, where those of the best map change little by little, "
+        "and shares too much where noise hides this",
     )
     return Result("yeh2022/figureA1", cells, parts.close(), notes)
 
