@@ -14,7 +14,7 @@ from sklearn.model_selection import cross_val_score
 
 from isotropy._run import Step
 from isotropy.data import cross_correlation, shared_means
-from isotropy.discovery import LearnedSharing, canonical_labels
+from isotropy.discovery import BilevelOptions, FitOptions, LearnedSharing, canonical_labels
 from isotropy.equivariance import partition_distance
 from isotropy.nn import SharedLinear
 
@@ -308,3 +308,44 @@ def test_bad_input_of_predict() -> None:
         found.predict(X[:, :3])
     with pytest.raises(ValueError, match=r"expected finite inputs, got nan in row 5"):
         found.predict(spoiled(X, np.nan))
+
+
+class TestModels:
+    """Parameters of torch modules."""
+
+    x = torch.randn(200, 4, generator=torch.Generator().manual_seed(0))
+    y = x @ torch.tensor([[1.0], [1.0], [-2.0], [1.0]])
+
+    def test_a_linear_module_is_solved_in_closed_form(self):
+        found = LearnedSharing(torch.nn.Linear(4, 1, bias=False)).fit(self.x, self.y)
+        assert found.labels_.tolist() == [[0, 0, 1, 0]]
+        assert not hasattr(found, "assignment_")
+        np.testing.assert_allclose(found.predict(self.x), self.y, atol=1e-5)
+        assert found.model_(self.x.double()).shape == (200, 1)
+
+    def test_slices_along_an_axis_by_implicit_differentiation(self):
+        options = {
+            "search": BilevelOptions(
+                inner_steps=5, outer_steps=20, outer_rate=0.2, inner_rate=0.1, terms=5
+            ),
+            "weigh": FitOptions(steps=50, rate=0.2),
+            "fit": FitOptions(steps=100, rate=0.2),
+            "folds": 2,
+        }
+        net = torch.nn.Linear(4, 1)
+        before = net.weight.detach().clone()
+        found = LearnedSharing(net, tensor="weight", axis=1, options=options).fit(self.x, self.y)
+        assert found.labels_.tolist() == [0, 0, 1, 0]
+        assert found.assignment_.shape == (3, 4, 4)
+        weight = found.model_.weight.detach()[0]
+        assert weight[0] == weight[1] == weight[3]
+        assert found.score(self.x, self.y) > 0.99
+        assert found.name_.name == "S(3), positions 0, 1, 3"
+        torch.testing.assert_close(net.weight.detach(), before)  # the given one stays as it was
+
+    def test_which_tensor_is_meant_must_be_said_where_there_are_several(self):
+        net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 1))
+        with pytest.raises(ValueError, match=r"expected tensor= to say which of 0.weight"):
+            LearnedSharing(net).fit(self.x, self.y)
+        with pytest.raises(ValueError, match=r"nothing"):
+            LearnedSharing(net, tensor="nothing", axis=0).fit(self.x, self.y)

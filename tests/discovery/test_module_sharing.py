@@ -437,6 +437,7 @@ def test_interrupted_work_gives_a_model(stage: str, at: int) -> None:
         ({"validation": [-1, 1]}, r"expected validation rows in \[0, 100\), got -1"),
         ({"train": [0.5]}, r"expected a list of row numbers as train, got"),
         ({"train": [0, 1], "validation": [1, 2]}, r"that do not overlap, got some that do"),
+        ({"early": (draw(3, 4), draw(2, 1))}, r"as many targets as inputs, got shapes \(3, 4\)"),
         ({"train": list(range(100))}, r"expected rows left for both .*, got none"),
     ],
 )

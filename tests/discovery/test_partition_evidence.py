@@ -15,8 +15,13 @@ from scipy.stats import multivariate_normal
 
 from isotropy._run import Step
 from isotropy.data import cross_correlation, shared_means
-from isotropy.discovery import LeastSquares, PartitionEvidence, canonical_labels, set_partitions
-from isotropy.discovery._partition_evidence import cluster_values
+from isotropy.discovery import (
+    LeastSquares,
+    PartitionEvidence,
+    canonical_labels,
+    cluster_values,
+    set_partitions,
+)
 from isotropy.equivariance import partition_distance
 
 Array = NDArray[np.float64]

@@ -17,15 +17,24 @@ from isotropy.discovery._augerino import (
     fit_augerino,
 )
 from isotropy.discovery._automorphisms import Automorphisms, automorphisms
+from isotropy.discovery._bilevel import BilevelOptions
 from isotropy.discovery._brute_force import best_partition, set_partitions, shared_solutions
 from isotropy.discovery._claim_test import ClaimTest, claim_test, confirm, group_average, holm
 from isotropy.discovery._discover import discover
 from isotropy.discovery._examples import example_tasks
 from isotropy.discovery._finding import Finding, Findings
 from isotropy.discovery._gumbel_sinkhorn import gumbel_sinkhorn, matched, sinkhorn
+from isotropy.discovery._hypergradient import (
+    hypergradient,
+    inverse_hvp_cg,
+    inverse_hvp_neumann,
+)
 from isotropy.discovery._least_squares import LeastSquares
+from isotropy.discovery._module_sharing import ModuleSharingResult, learn_module_sharing
 from isotropy.discovery._naming import SharingName, name_sharing
-from isotropy.discovery._partition_evidence import PartitionEvidence, cluster_values
+from isotropy.discovery._partition_evidence import PartitionEvidence
+from isotropy.discovery._partition_fits import FitOptions
+from isotropy.discovery._partition_search import cluster_values
 from isotropy.discovery._relaxation import Relaxed, averaged, relax_sharing
 from isotropy.discovery._sharing import LearnedSharing
 from isotropy.discovery._splits import three_way_split
@@ -36,13 +45,16 @@ __all__ = [
     "AugerinoFit",
     "Augmentation",
     "Automorphisms",
+    "BilevelOptions",
     "ClaimTest",
     "Finding",
     "Findings",
+    "FitOptions",
     "LearnedPermutations",
     "LearnedSharing",
     "LearnedShifts",
     "LeastSquares",
+    "ModuleSharingResult",
     "PartitionEvidence",
     "Relaxed",
     "SharingName",
@@ -62,6 +74,10 @@ __all__ = [
     "gumbel_sinkhorn",
     "hard_assignment",
     "holm",
+    "hypergradient",
+    "inverse_hvp_cg",
+    "inverse_hvp_neumann",
+    "learn_module_sharing",
     "matched",
     "name_sharing",
     "rank_penalty",

@@ -17,7 +17,7 @@ from isotropy.discovery._finding import Finding
 from isotropy.discovery._free_predictor import FreePredictor, sample_losses
 from isotropy.discovery._least_squares import LeastSquares
 from isotropy.discovery._naming import SharingName, name_sharing
-from isotropy.discovery._partition_evidence import cluster_values
+from isotropy.discovery._partition_search import cluster_values
 from isotropy.discovery._polynomial_colours import PolynomialColours
 from isotropy.discovery._standardised import build_model
 from isotropy.discovery._task_data import TaskData

@@ -22,9 +22,9 @@ from isotropy.discovery._shared_module import Loss, SharedModule
 Labels = NDArray[np.int64]
 Rows = tuple[Tensor, Tensor]
 
-# few steps for each of the assignments, from where the weights were, do as well as the 250 of the
-# paper; so do larger steps of the assignments
-_SEARCH = BilevelOptions(inner_steps=20, outer_steps=100, outer_rate=5e-2, patience=30)
+# few steps of the weights for each of the assignments, from where they were, do as well as the 250
+# of the paper; so do larger steps of the assignments, and fewer terms of the series
+_SEARCH = BilevelOptions(inner_steps=20, outer_steps=100, outer_rate=5e-2, patience=30, terms=5)
 _FIT = FitOptions()
 _WEIGH = FitOptions(steps=300, rate=2e-3)
 _FEWEST_ROWS = 10
@@ -79,6 +79,9 @@ def learn_module_sharing(
     2. Round each of them, and weigh the partitions by cross-validation over all rows.
     3. Refine the chosen one, step by step: merge two blocks, move an element, split one off.
     4. Refit on all rows.
+
+    Stopped from the keyboard in the first three, it goes on with the last at once; stopped there,
+    it keeps the weights that it has.
 
     Partitions are chosen in favour of fewer blocks: of those whose held-out loss is within
     ``tolerance`` standard errors (of the difference, row by row) of the least, the one that has
@@ -140,8 +143,8 @@ def learn_module_sharing(
         )
     model = SharedModule(module, sites, loss, takes_assignment)
     device = next(module.parameters()).device
-    x, y = _checked(x, y, folds)
-    x, y = x.to(device), y.to(device)
+    x, y = (part.to(device) for part in _checked(x, y, folds))
+    early = None if early is None else _checked(*early, folds=1)
     rng = make_generator(seed)
     rows = _split(len(x), train, validation, rng)
     seeds = torch.randint(2**31, (restarts + 2,), generator=rng).tolist()
@@ -203,7 +206,7 @@ def _refit(
     x, y = scores.x, scores.y
     train, held_out = scores.rest[0], scores.held_out[0]
     if early is not None:
-        more_x, more_y = _checked(*early, 1)
+        more_x, more_y = early
         train = torch.arange(len(x), device=x.device)
         held_out = torch.arange(len(x), len(x) + len(more_x), device=x.device)
         x, y = torch.cat([x, more_x.to(x)]), torch.cat([y, more_y.to(y)])

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isotropy.discovery._automorphisms import automorphisms
 from isotropy.discovery._pair_group import PairGroup, symmetric
-from isotropy.discovery._partition_evidence import cluster_values
+from isotropy.discovery._partition_search import cluster_values
 from isotropy.discovery._polynomial_colours import Arrangement
 
 # how much larger than their sampling errors the errors of fitted gradients may be, squared

@@ -20,7 +20,8 @@ from isotropy.discovery._automorphisms import automorphisms
 from isotropy.discovery._free_predictor import quadratic_terms
 from isotropy.discovery._least_squares import LeastSquares
 from isotropy.discovery._pair_group import Pair, PairGroup, symmetric
-from isotropy.discovery._partition_evidence import PartitionEvidence, cluster_values
+from isotropy.discovery._partition_evidence import PartitionEvidence
+from isotropy.discovery._partition_search import cluster_values
 
 Labels = NDArray[np.int64]
 

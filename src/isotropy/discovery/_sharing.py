@@ -39,18 +39,22 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
     - ``"brute force"``: every partition of up to ten parameters, scored on the validation set.
 
     With a model, any ``torch.nn.Module``, chosen tensors of it are shared, entry by entry or
-    along an axis; the lower level is trained, and differentiated through implicitly.
+    along an axis; the lower level is trained, and differentiated through implicitly
+    (``learn_module_sharing``). A ``torch.nn.Linear`` whose weights share entry by entry under the
+    squared loss is a linear map, and is treated as one.
 
     Args:
         model: The module whose parameters are to share; ``None`` for a linear map or a mean.
-        tensor: Which of its parameters, one name or several; by default all of them.
+        tensor: Which of its parameters, one name or several that share alike; by default its
+            weight, where it has one.
         axis: The axis whose slices share, such as positions; ``None`` shares entry by entry.
-        method: How to search, where there is no model.
+        method: How to search for the partition of a linear map.
         loss: What a model is trained for: ``"squared"``, ``"absolute"``, ``"cross-entropy"``, or a
             function of predictions and targets.
         validation: The share of rows for the upper level.
         fit_intercept: Whether the linear map has an offset.
-        entropy: The weight of the mean entropy of rows of A.
+        entropy: The weight of the mean entropy of rows of A, in the relaxation of a linear map,
+            as are the next eight but ``restarts``; those of a model are in ``options``.
         rank: The weight of the rank penalty.
         rank_norm: ``"columns"`` (sum of column norms) or ``"nuclear"``.
         restarts: Random starts, all run in one batch.
@@ -60,7 +64,8 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
         weight_decay: On the logits of A of a linear map.
         batch_size: Rows of a mini-batch of the upper level; ``None`` takes all.
         patience: Steps of the upper level without improvement after which to stop.
-        options: Further options of the search in a model, see ``learn_module_sharing``.
+        options: Further arguments of ``learn_module_sharing`` for a model, such as
+            ``{"search": BilevelOptions(inverse="cg")}``.
         seed: Of the split and of the starts.
         progress: Told of steps.
 
@@ -150,8 +155,9 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
         """
         if not 0 < self.validation < 1:
             raise ValueError(f"expected a validation share between 0 and 1, got {self.validation}")
-        if self.model is not None:
-            return self._fit_model(X, y)
+        if self.model is not None and not self._is_linear():
+            self._fit_model(self.model, X, y)
+            return self
         targets = _table(y, "targets")
         inputs = None if X is None else _table(X, "inputs")
         if inputs is not None and len(inputs) != len(targets):
@@ -161,7 +167,7 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
             )
         if inputs is not None and bool((targets == targets[:1]).all()):
             raise ValueError("expected targets that vary, got the same values in every row")
-        if inputs is not None and self.fit_intercept and bool((inputs == inputs[:1]).all()):
+        if inputs is not None and self._has_offset() and bool((inputs == inputs[:1]).all()):
             raise ValueError("expected inputs that vary, got the same values in every row")
         for found in ("assignment_", "log_evidence_", "intercept_labels_"):
             self.__dict__.pop(found, None)  # of an earlier fit with other settings
@@ -179,19 +185,20 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
             ValueError: If the inputs are not as wide as those of the fit.
         """
         check_is_fitted(self, "model_")
-        if self.model is not None:
+        if self.model is not None and not self._is_linear():
             with torch.no_grad():
-                predicted: NDArray[np.float64] = self.model_(torch.as_tensor(X)).numpy()
+                inputs = _on(X, next(self.model_.parameters()))
+                predicted: NDArray[np.float64] = self.model_(inputs).cpu().numpy()
             return predicted
         if self._is_mean:
             values = np.tile(self.intercept_, (len(np.asarray(X)), 1))
         else:
-            inputs = _table(X, "inputs").numpy()
-            if inputs.shape[1] != self.coef_.shape[1]:
+            table = _table(X, "inputs").numpy()
+            if table.shape[1] != self.coef_.shape[1]:
                 raise ValueError(
-                    f"expected inputs of width {self.coef_.shape[1]}, got {inputs.shape[1]}"
+                    f"expected inputs of width {self.coef_.shape[1]}, got {table.shape[1]}"
                 )
-            values = inputs @ self.coef_.T + self.intercept_
+            values = table @ self.coef_.T + self.intercept_
         return values[:, 0] if self._flat_target else values
 
     @property
@@ -208,7 +215,7 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
         if rows < 4:
             raise ValueError(f"expected at least 4 rows to split, got {rows}")
         offset_x = torch.zeros(0) if x is None else x.mean(0)
-        centred = x is not None and self.fit_intercept
+        centred = x is not None and self._has_offset()
         if centred and x is not None:
             x, offset_y = x - offset_x, y.mean(0)
             y = y - offset_y
@@ -325,7 +332,7 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
             bias = torch.as_tensor(getattr(self, "intercept_labels_", np.zeros(0)))
             layer = SharedLinear(
                 torch.as_tensor(self.labels_),
-                bias=bias if self.fit_intercept else False,
+                bias=bias if self._has_offset() else False,
                 dtype=torch.float64,
             )
             weights = self.coef_
@@ -339,8 +346,69 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
             layer.coefficients.copy_(torch.as_tensor(weights.ravel()[firsts]))
         self.model_ = layer
 
-    def _fit_model(self, x: Any, y: Any) -> LearnedSharing:
-        raise NotImplementedError
+    def _is_linear(self) -> bool:
+        """Whether the model is a linear map under the squared loss, entry by entry."""
+        return (
+            type(self.model) is nn.Linear
+            and self.axis is None
+            and self.loss == "squared"
+            and self.tensor in (None, "weight", ["weight"])
+            and not self.options
+        )
+
+    def _has_offset(self) -> bool:
+        given = self.model.bias is not None if isinstance(self.model, nn.Linear) else True
+        return self.fit_intercept and given
+
+    def _fit_model(self, model: nn.Module, x: Any, y: Any) -> None:
+        from isotropy.discovery._module_sharing import learn_module_sharing
+
+        like = next(model.parameters(), torch.zeros(0))
+        inputs, targets = (_on(values, like) for values in (x, y))
+        rows = len(targets)
+        order = torch.randperm(rows, generator=make_generator(self.seed))
+        held = min(max(round(self.validation * rows), 1), max(rows - 1, 1))
+        sites = _sites(model, self.tensor, self.axis)
+        found = learn_module_sharing(
+            model,
+            inputs,
+            targets,
+            sites=sites,
+            loss=self.loss,  # type: ignore[arg-type] # says which there are
+            train=order[held:],
+            validation=order[:held],
+            restarts=self.restarts,
+            seed=self.seed,
+            progress=self.progress,
+            **(self.options or {}),
+        )
+        name, axis = next(iter(sites.items()))
+        shape = dict(model.named_parameters())[name].shape
+        self.labels_ = found.labels if axis is not None else found.labels.reshape(shape)
+        self.assignment_ = found.assignment.cpu().numpy()
+        self.model_, self.interrupted_ = found.model, found.interrupted
+
+
+def _sites(
+    model: nn.Module, tensor: str | Sequence[str] | None, axis: int | None
+) -> dict[str, int | None]:
+    """Which parameters share along which axis."""
+    names = [name for name, _ in model.named_parameters()]
+    if tensor is None:
+        weights = [name for name in names if not name.endswith("bias")]
+        if len(weights) != 1:
+            raise ValueError(
+                f"expected tensor= to say which of {', '.join(names) or 'no parameters'} share, "
+                "got none"
+            )
+        return {weights[0]: axis}
+    return dict.fromkeys([tensor] if isinstance(tensor, str) else tensor, axis)
+
+
+def _on(values: Any, like: Tensor) -> Tensor:
+    """Values as a tensor on the model's device; numbers in its precision, integers as they are."""
+    tensor = torch.as_tensor(values).to(like.device)
+    return tensor.to(like.dtype) if tensor.is_floating_point() else tensor
 
 
 def _table(given: ArrayLike | Tensor, what: str) -> Tensor:

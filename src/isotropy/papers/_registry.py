@@ -24,9 +24,11 @@ _MODULES = {
     "yeh2022/figure4": "yeh2022_figure4",
     "yeh2022/figure5": "yeh2022_figure5",
     "yeh2022/figure6": "yeh2022_figure6",
+    "yeh2022/figure7": "yeh2022_figure7",
     "yeh2022/figure8": "yeh2022_figure8",
     "yeh2022/figureA1": "yeh2022_figure_a1",
     "yeh2022/figureA2": "yeh2022_figure_a2",
+    "yeh2022/tableA1": "yeh2022_table_a1",
     "yeh2022/table1": "yeh2022_table1",
 }
 
