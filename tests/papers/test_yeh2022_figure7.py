@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from isotropy._run import Step
-from isotropy.discovery._bilevel import BilevelOptions
-from isotropy.discovery._module_sharing import learn_module_sharing
+from isotropy.discovery.sharing._bilevel import BilevelOptions
+from isotropy.discovery.sharing._module_sharing import learn_module_sharing
 from isotropy.papers import Settings, _sums_of_numbers, experiment
 from isotropy.papers._sums_of_numbers import SumRuns
 

@@ -10,6 +10,7 @@ from isotropy.cli._frame import Answer, Frame, verb
 
 if TYPE_CHECKING:
     from isotropy.data import Dataset
+    from isotropy.data._dataset import TaskKind
     from isotropy.discovery import Findings
 
 
@@ -69,7 +70,7 @@ def discover(
             raise ValueError("expected DATA for --target, --groups and --task, got none")
         tasks = example_tasks(seed)
     else:
-        loaded = load(data, target=target, task=task and task.value, groups=groups)
+        loaded = load(data, target=target, task=_kind(task), groups=groups)
         tasks = {str(data): loaded}
     found: dict[str, Findings] = {}
     with frame.progress("discovering") as progress:
@@ -86,6 +87,12 @@ def discover(
     if out is not None:
         answer["saved"] = str(_saved(found, out, data is None))
     return Answer(answer, _text(found, tasks, answer.get("saved")))
+
+
+def _kind(task: TaskOption | None) -> "TaskKind | None":
+    if task is None:
+        return None
+    return "regression" if task is TaskOption.regression else "classification"
 
 
 def _groups(text: str | None) -> list[str]:

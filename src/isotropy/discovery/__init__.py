@@ -1,14 +1,10 @@
 """Finding the symmetry of a task: which parameters are shared, and the group behind it."""
 
-from isotropy.discovery._assignment import (
-    canonical_labels,
-    hard_assignment,
-    rank_penalty,
-    rounded,
-    row_entropy,
-    row_softmax,
-)
-from isotropy.discovery._augerino import (
+from isotropy.discovery._discover import discover
+from isotropy.discovery._examples import example_tasks
+from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._standardised import StandardisedModel, build_model
+from isotropy.discovery.augerino._augerino import (
     Augerino,
     AugerinoFit,
     Augmentation,
@@ -16,29 +12,39 @@ from isotropy.discovery._augerino import (
     LearnedShifts,
     fit_augerino,
 )
-from isotropy.discovery._automorphisms import Automorphisms, automorphisms
-from isotropy.discovery._bilevel import BilevelOptions
-from isotropy.discovery._brute_force import best_partition, set_partitions, shared_solutions
-from isotropy.discovery._claim_test import ClaimTest, claim_test, confirm, group_average, holm
-from isotropy.discovery._discover import discover
-from isotropy.discovery._examples import example_tasks
-from isotropy.discovery._finding import Finding, Findings
-from isotropy.discovery._gumbel_sinkhorn import gumbel_sinkhorn, matched, sinkhorn
-from isotropy.discovery._hypergradient import (
+from isotropy.discovery.augerino._gumbel_sinkhorn import gumbel_sinkhorn, matched, sinkhorn
+from isotropy.discovery.confirming._claim_test import (
+    ClaimTest,
+    claim_test,
+    confirm,
+    group_average,
+    holm,
+)
+from isotropy.discovery.confirming._splits import three_way_split
+from isotropy.discovery.naming._automorphisms import Automorphisms, automorphisms
+from isotropy.discovery.naming._naming import SharingName, name_sharing
+from isotropy.discovery.sharing._assignment import (
+    canonical_labels,
+    hard_assignment,
+    rank_penalty,
+    rounded,
+    row_entropy,
+    row_softmax,
+)
+from isotropy.discovery.sharing._bilevel import BilevelOptions
+from isotropy.discovery.sharing._brute_force import best_partition, set_partitions, shared_solutions
+from isotropy.discovery.sharing._hypergradient import (
     hypergradient,
     inverse_hvp_cg,
     inverse_hvp_neumann,
 )
-from isotropy.discovery._least_squares import LeastSquares
-from isotropy.discovery._module_sharing import ModuleSharingResult, learn_module_sharing
-from isotropy.discovery._naming import SharingName, name_sharing
-from isotropy.discovery._partition_evidence import PartitionEvidence
-from isotropy.discovery._partition_fits import FitOptions
-from isotropy.discovery._partition_search import cluster_values
-from isotropy.discovery._relaxation import Relaxed, averaged, relax_sharing
-from isotropy.discovery._sharing import LearnedSharing
-from isotropy.discovery._splits import three_way_split
-from isotropy.discovery._standardised import StandardisedModel, build_model
+from isotropy.discovery.sharing._learned_sharing import LearnedSharing
+from isotropy.discovery.sharing._least_squares import LeastSquares
+from isotropy.discovery.sharing._module_sharing import ModuleSharingResult, learn_module_sharing
+from isotropy.discovery.sharing._partition_evidence import PartitionEvidence
+from isotropy.discovery.sharing._partition_fits import FitOptions
+from isotropy.discovery.sharing._partition_search import cluster_values
+from isotropy.discovery.sharing._relaxation import Relaxed, averaged, relax_sharing
 
 __all__ = [
     "Augerino",

@@ -15,20 +15,20 @@ from torch import Tensor
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.data import Dataset
-from isotropy.discovery._claim_test import ClaimTest, claim_test, confirm, holm
-from isotropy.discovery._convolution_claim import compared
 from isotropy.discovery._finding import Finding, Findings
-from isotropy.discovery._free_predictor import (
+from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, confirm, holm
+from isotropy.discovery.confirming._free_predictor import (
     FreePredictor,
     Task,
     fit_free_predictor,
     sample_losses,
 )
-from isotropy.discovery._naming import SharingName, name_permutations
-from isotropy.discovery._proposals import Proposal, Proposals, propose
-from isotropy.discovery._splits import three_way_split
-from isotropy.discovery._symmetric_model import fit_symmetric_model
-from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.confirming._splits import three_way_split
+from isotropy.discovery.naming._naming import SharingName, name_permutations
+from isotropy.discovery.permutations._convolution_claim import compared
+from isotropy.discovery.permutations._proposals import Proposal, Proposals, propose
+from isotropy.discovery.permutations._symmetric_model import fit_symmetric_model
+from isotropy.discovery.permutations._task_data import TaskData
 from isotropy.reps import Symmetry
 
 # a symmetry that surely costs more than this share is called approximate

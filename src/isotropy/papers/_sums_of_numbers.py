@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from isotropy._run import generator
 from isotropy.data import PositionwiseSum, SumOfNumbers, sum_of_numbers
 from isotropy.discovery import Augerino, LearnedPermutations, fit_augerino
-from isotropy.discovery._module_sharing import learn_module_sharing
-from isotropy.discovery._partition_fits import FitOptions, fit_partitions
-from isotropy.discovery._shared_module import SharedModule
+from isotropy.discovery.sharing._module_sharing import learn_module_sharing
+from isotropy.discovery.sharing._partition_fits import FitOptions, fit_partitions
+from isotropy.discovery.sharing._shared_module import SharedModule
 from isotropy.equivariance import partition_distance
 
 TASKS = {"sum": False, "signed sum": True}
@@ -100,6 +100,7 @@ class SumRuns:
             loss="absolute",
             train=list(range(len(task.train[0]))),
             early=(early[0], early[1]),
+            weigh=FitOptions(steps=300, rate=2e-3),
             fit=FitOptions(steps=self.steps),
             takes_assignment="assignment",
             seed=seed,

@@ -1,0 +1,1 @@
+"""Learned augmentation: the law of the transformations is trained with the model."""

@@ -1,0 +1,1 @@
+"""A claim is a test: splits, a predictor free of symmetry, and what a symmetry costs."""

@@ -1,0 +1,1 @@
+"""Permutation symmetries of a task: where proposals come from."""

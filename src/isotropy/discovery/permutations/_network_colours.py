@@ -1,0 +1,109 @@
+"""Permutation symmetries read off a predictor of any kind: swaps of columns, and its gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isotropy.discovery.naming._automorphisms import automorphisms
+from isotropy.discovery.naming._pair_group import PairGroup, symmetric
+from isotropy.discovery.permutations._polynomial_colours import Arrangement
+from isotropy.discovery.sharing._partition_search import cluster_values
+
+# how much larger than their sampling errors the errors of fitted gradients may be, squared
+_COARSER = (4.0, 16.0, 64.0, 256.0)
+_MOST_ROWS = 256
+_MOST_POSITIONS = 64
+
+
+def swap_symmetries(
+    cost: Callable[[PairGroup], float], arrangement: Arrangement, margin: float
+) -> Iterator[PairGroup]:
+    """The group of all permutations within classes of positions that may be swapped.
+
+    Args:
+        cost: The share of what can be learned that averaging over a group costs.
+        arrangement: Positions of inputs and outputs.
+        margin: The largest cost of a swap.
+    """
+    n, m = arrangement.inputs, arrangement.outputs
+    if n > _MOST_POSITIONS:
+        return
+    for both in [False, True] if m == n and not arrangement.fixed_outputs else [False]:
+        root = np.arange(n)
+        for i in range(n):
+            for j in range(i + 1, n):
+                if root[i] == root[j]:
+                    continue
+                swap = symmetric([[i, j]], n)[0]
+                group = PairGroup(((swap, swap if both else np.arange(m)),), n, m)
+                if cost(group) < margin:
+                    root[root == root[j]] = root[i]
+        blocks = [np.flatnonzero(root == r).tolist() for r in np.unique(root)]
+        moves = symmetric(blocks, n)
+        if moves:
+            pairs = tuple((p, p if both else np.arange(m)) for p in moves)
+            yield PairGroup(pairs, n, m)
+
+
+def gradient_symmetries(
+    predict: Callable[[Tensor], Tensor], x: Tensor, arrangement: Arrangement
+) -> Iterator[PairGroup]:
+    """Automorphisms of the moments of the Jacobian, clustered more and more coarsely.
+
+    Where inputs are distributed alike at all positions of an orbit, E[∂_i f · ∂_j f] is equal
+    along orbits of pairs (i, j), and E[J_ij], E[J_ij²] along those of (output, input).
+
+    Args:
+        predict: From ``(N, channels·n)`` to ``(N, output_channels·m)``, differentiable.
+        x: Inputs to average over.
+        arrangement: Positions of inputs and outputs.
+    """
+    n, m = arrangement.inputs, arrangement.outputs
+    if n > _MOST_POSITIONS:
+        return
+    rows = x[:_MOST_ROWS].double()
+
+    def one(row: Tensor) -> Tensor:
+        return predict(row[None])[0].double()
+
+    jacobian = torch.func.vmap(torch.func.jacrev(one))(rows)
+    blocks = jacobian.unflatten(2, (arrangement.channels, n)).unflatten(
+        1, (arrangement.output_channels, m)
+    )
+    alone = arrangement.fixed_outputs or m == 1
+    flat = blocks.flatten(1, 2)
+    inner = torch.einsum("rkai,rkaj->rij", flat, flat)
+    first = blocks.sum((1, 3))
+    second = blocks.square().sum((1, 3))
+    seen: list[PairGroup] = []
+    for times in _COARSER:
+        if alone:
+            found = automorphisms(
+                _classes(inner, times),
+                tied=True,
+                input_colours=_classes(flat.square().sum((1, 2)), times),
+            )
+            pairs = [(moved, np.arange(m)) for moved, _ in found.generators]
+        else:
+            one_, two = _classes(first, times), _classes(second, times)
+            found = automorphisms(one_ * (two.max() + 1) + two)
+            pairs = list(found.generators)
+        group = PairGroup(tuple((np.asarray(a), np.asarray(b)) for a, b in pairs), n, m)
+        if group.order > 1 and not any(group.equals(g) for g in seen):
+            seen.append(group)
+            yield group
+
+
+def _classes(samples: Tensor, times: float) -> NDArray[np.int64]:
+    """Which means over the first axis are equal, their errors taken ``times`` larger, squared."""
+    mean = samples.mean(0)
+    variance = samples.var(0) / len(samples) * times
+    floor = 1e-10 * float(mean.square().mean()) + 1e-300
+    scale = float(mean.square().mean().sqrt()) + 1e-300
+    labels = cluster_values(mean.numpy().ravel(), variance.numpy().ravel().clip(floor), scale)
+    return labels.reshape(tuple(mean.shape))

@@ -1,0 +1,422 @@
+"""Permutation symmetries read off the coefficients of a fitted polynomial."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from math import exp, inf, log
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+from scipy.special import betainc, gammaln
+from torch import Tensor
+
+from isotropy._run import ProgressCallback
+from isotropy.discovery.confirming._free_predictor import quadratic_terms
+from isotropy.discovery.naming._automorphisms import automorphisms
+from isotropy.discovery.naming._pair_group import Pair, PairGroup, symmetric
+from isotropy.discovery.sharing._least_squares import LeastSquares
+from isotropy.discovery.sharing._partition_evidence import PartitionEvidence
+from isotropy.discovery.sharing._partition_search import cluster_values
+
+Labels = NDArray[np.int64]
+
+# coefficients are told apart at the noise that the data show, and at this many times it
+_COARSER = (1.0, 4.0, 16.0)
+_ROUNDING = 3.0
+_MOST_TERMS = 600
+_SPARE_ROWS = 10
+# the chance of a coincidence that is let through
+_CHANCE = 0.05
+# widths of the coefficients, in their own size; the least is the root of the usual margin
+_WIDTHS = (0.22, 0.35, 0.5, 0.7, 1.0, 1.4)
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How columns of inputs and outputs are laid out: channel by channel, each over positions.
+
+    Args:
+        inputs: n, positions of the input that a group may permute.
+        channels: Columns at each of them.
+        outputs: m, positions of the output.
+        output_channels: Columns at each of them.
+        fixed_outputs: Whether outputs stay where they are, as classes do.
+    """
+
+    inputs: int
+    channels: int
+    outputs: int
+    output_channels: int
+    fixed_outputs: bool = False
+
+
+class PolynomialColours:
+    """Equal coefficients of a fitted polynomial, and the permutations that keep them.
+
+    The coefficients are partitioned by ``PartitionEvidence``. Positions, monomials and outputs
+    become the vertices of a graph whose edges carry the classes of coefficients. Its
+    automorphisms are the candidates: f(πx) = π'f(x) for the fitted f, equal coefficients made
+    equal.
+
+    Args:
+        x: Inputs, shape ``(N, channels·n)``.
+        y: Targets, shape ``(N, output_channels·m)``.
+        arrangement: What those columns are.
+        degree: 1 or 2.
+        progress: Told of sweeps.
+
+    Raises:
+        TooFewRows: If there are not enough rows for the number of terms.
+
+    Attributes:
+        ignored: Positions of the input on which no term depends.
+        labels: Which linear coefficients are equal, shape ``(outputs, inputs)``; ``None`` where
+            there are several channels.
+    """
+
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        arrangement: Arrangement,
+        degree: int,
+        *,
+        progress: ProgressCallback | None = None,
+    ) -> None:
+        self.arrangement = arrangement
+        terms = self._terms = _Terms(x, arrangement, degree)
+        if terms.count > _MOST_TERMS or len(x) < terms.count + _SPARE_ROWS:
+            raise TooFewRows(f"{len(x)} rows for {terms.count} terms of degree {degree}")
+        targets = _scaled(y, arrangement.output_channels)
+        middle, means = terms.values.mean(0), targets.mean(0)
+        whole = LeastSquares.of(terms.values - middle, targets - means)
+        self._problem = LeastSquares(whole.gram, whole.cross, whole.square, len(x) - 1)
+        self._noise = float(self._problem.noise_variance())
+        self._evidence = PartitionEvidence(self._problem, noise=self._noise)
+        self._labels, _ = self._evidence.search(progress)
+        # constants of the polynomial, whose errors come with those of the coefficients
+        shared = torch.as_tensor(self._evidence.estimate(self._labels)).reshape(self._problem.shape)
+        self._offsets = means - shared @ middle
+        leverage = float(middle @ torch.linalg.pinv(whole.gram, hermitian=True) @ middle)
+        self._offset_variance = self._noise * (1 / len(x) + leverage)
+        self._zero = _zero_block(self._evidence, self._labels)
+        self.ignored = terms.unused(self._labels, self._zero)
+        self.labels: Labels | None = None
+        if arrangement.channels == arrangement.output_channels == 1:
+            matrix = self._labels.reshape(arrangement.outputs, terms.count)
+            self.labels = matrix[:, : arrangement.inputs]
+
+    def groups(self) -> Iterator[PairGroup]:
+        """Automorphism groups, of coefficients told apart finely and then more coarsely."""
+        seen: list[PairGroup] = []
+        for times in _COARSER:
+            labels, zero = self._labels, self._zero
+            if times > 1:
+                coarse = PartitionEvidence(self._problem, noise=self._noise * times)
+                labels = coarse.best()
+                zero = _zero_block(coarse, labels)
+            group = _automorphism_group(
+                labels,
+                zero,
+                self._terms.unused(labels, zero),
+                self._terms,
+                self._offsets,
+                self._offset_variance * times,
+            )
+            pairs = tuple(pair for part in self._credible(group) for pair in part.generators)
+            if pairs:
+                candidate = PairGroup(pairs, self.arrangement.inputs, self.arrangement.outputs)
+                if not any(candidate.equals(g) for g in seen):
+                    seen.append(candidate)
+                    yield candidate
+
+    def _credible(self, group: PairGroup) -> list[PairGroup]:
+        """The direct factors that are more than coincidences, one after the other.
+
+        Positions that belong to one, or that do not matter, are no longer among those that
+        another could have been found on.
+        """
+        parts = [
+            (self._shared_against_apart(*self._orbit_blocks(p)), p) for p in group.components()
+        ]
+        taken = np.zeros(group.inputs, dtype=bool)
+        taken[list(self.ignored)] = True
+        taken_out = np.zeros(group.outputs, dtype=bool)
+        kept = []
+        for factor, part in sorted(parts, key=lambda entry: -entry[0]):
+            ways = log_conjugates(part, int((~taken).sum()), int((~taken_out).sum()))
+            if ways - factor <= log(_CHANCE):
+                kept.append(part)
+                moved_in, moved_out = part.moved()
+                taken[moved_in] = taken_out[moved_out] = True
+        return kept
+
+    def chance(self, group: PairGroup, margin: float = 0.05) -> float:
+        """A bound on the probability of such a symmetry where coefficients have none.
+
+        It is the Bayes factor of coefficients all different against coefficients equal along
+        orbits (those that are zero stay so in both), times the number of groups like this one.
+        Were the coefficients independent draws, the Bayes factor of one group would exceed 1/p
+        with probability at most p (Markov), and that of any at most so many times it. The
+        draws are Gaussian, of the mean and width that speak most against the symmetry, but no
+        narrower than what the usual margin calls equal.
+
+        For a group that takes positions in their natural order, one of few that are tried
+        whatever the data, there is a second bound, where equal coefficients are not the worse
+        explanation: the probability that a random vector of coefficients lies so near the
+        invariant ones that the margin cannot tell.
+
+        Args:
+            group: The group.
+            margin: The largest cost that counts as a symmetry.
+        """
+        shared, apart = self._orbit_blocks(group)
+        factor = self._shared_against_apart(shared, apart)
+        chance = exp(min(0.0, log_conjugates(group) - factor))
+        natural = natural_groups(group.inputs, group.outputs)
+        if factor > 0 and any(group.equals(known) for known in natural):
+            live = np.unique(shared[self._labels != self._zero]).size
+            equalities = int((self._labels != self._zero).sum()) - live
+            if live and equalities:
+                near = float(betainc(equalities / 2, live / 2, margin))
+                chance = min(chance, len(natural) * near)
+        return chance
+
+    @property
+    def evidence(self) -> PartitionEvidence:
+        """The evidence of partitions of the coefficients, in units of standardised data."""
+        return self._evidence
+
+    def factor(self, labels: Labels) -> float:
+        """The log Bayes factor of a partition against coefficients all different.
+
+        Args:
+            labels: Canonical labels, shape (coefficients,).
+        """
+        count = len(labels)
+        zeros = self._labels == self._zero
+        apart = np.unique(np.where(zeros, -1, np.arange(count)), return_inverse=True)[1]
+        return self._shared_against_apart(labels, apart)
+
+    def _orbit_blocks(self, group: PairGroup) -> tuple[Labels, Labels]:
+        """Blocks of coefficients: equal along orbits, and all different; block 0 is zero."""
+        a, terms = self.arrangement, self._terms
+        count = len(self._labels)
+        zeros = self._labels == self._zero
+        cells = np.arange(count).reshape(a.output_channels, a.outputs, terms.count)
+        here, there = [], []
+        for to_in, to_out in group.generators:
+            here.append(cells.ravel())
+            there.append(cells[:, to_out][:, :, terms.permuted(to_in)].ravel())
+        links = coo_matrix(
+            (np.ones(count * len(here)), (np.concatenate(here), np.concatenate(there))),
+            (count, count),
+        )
+        orbits = connected_components(links, directed=False)[1]
+        # an orbit is zero where all of it is
+        alive = np.bincount(orbits, ~zeros)[orbits] > 0
+        shared = np.unique(np.where(alive, orbits, -1), return_inverse=True)[1]
+        apart = np.unique(np.where(zeros, -1, np.arange(count)), return_inverse=True)[1]
+        return shared, apart
+
+    def _shared_against_apart(self, shared: Labels, apart: Labels) -> float:
+        """The log Bayes factor, at the mean and width of coefficients where it is least."""
+        live = self._labels != self._zero
+        if not live.any():
+            return 0.0
+        values = self._evidence.estimate(apart)
+        weights = 1 / self._evidence.variance[live]
+        middle = float(np.average(values[live], weights=weights))
+        size = float(np.sqrt(np.average(values[live] ** 2, weights=weights)))
+
+        def likelihood(blocks: Labels, mean: float, width: float) -> float:
+            alone = np.zeros(int(blocks.max()) + 1, dtype=bool)
+            alone[blocks[live]] = True
+            return self._evidence.likelihood(
+                blocks,
+                mean=np.where(alone, mean, 0.0),
+                scale=np.where(alone, size * width, self._evidence.scale or size),
+            )
+
+        return min(
+            likelihood(shared, mean, width) - likelihood(apart, mean, width)
+            for mean in (0.0, middle)
+            for width in _WIDTHS
+        )
+
+
+class TooFewRows(ValueError):
+    """There are not enough rows to fit a polynomial."""
+
+
+class _Terms:
+    """The monomials of a polynomial, and how permutations of positions move them."""
+
+    def __init__(self, x: Tensor, arrangement: Arrangement, degree: int) -> None:
+        self.arrangement = arrangement
+        n, c = arrangement.inputs, arrangement.channels
+        x = _scaled(x, c)
+        variables = n * c
+        self.values = x if degree == 1 else torch.cat([x, quadratic_terms(x)], 1)
+        self.count = self.values.shape[1]
+        pairs = np.stack(np.triu_indices(variables)) if degree == 2 else np.zeros((2, 0), int)
+        # a linear term is a pair with a variable that is always one
+        self.first = np.concatenate([np.arange(variables), pairs[0]])
+        self.second = np.concatenate([np.full(variables, -1), pairs[1]])
+        self.variables = variables
+        self._index = {
+            (int(a), int(b)): k
+            for k, (a, b) in enumerate(zip(self.first, self.second, strict=True))
+        }
+
+    def permuted(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where each term goes when position j goes to positions[j]."""
+        n = self.arrangement.inputs
+        variable = np.arange(self.variables)
+        to = (variable // n) * n + positions[variable % n]
+        first = to[self.first]
+        second = np.where(self.second < 0, -1, to[self.second])
+        low = np.where(second < 0, first, np.minimum(first, second))
+        high = np.where(second < 0, -1, np.maximum(first, second))
+        return np.array([self._index[int(a), int(b)] for a, b in zip(low, high, strict=True)])
+
+    def unused(self, labels: Labels, zero: int) -> tuple[int, ...]:
+        """Positions that appear in no term with a coefficient other than zero."""
+        n = self.arrangement.inputs
+        live = (labels.reshape(-1, self.count) != zero).any(0)
+        used = set(self.first[live] % n) | set(self.second[live & (self.second >= 0)] % n)
+        return tuple(p for p in range(n) if p not in used)
+
+
+def _scaled(x: Tensor, channels: int) -> Tensor:
+    """Each channel shifted and scaled alike at all positions, which no permutation can tell."""
+    x = x.double().unflatten(1, (channels, -1))
+    x = x - x.mean((0, 2), keepdim=True)
+    scale = x.square().mean((0, 2), keepdim=True).sqrt()
+    return (x / scale.clamp_min(1e-300)).flatten(1)
+
+
+def _zero_block(evidence: PartitionEvidence, labels: Labels) -> int:
+    """The largest block whose value the noise does not tell from zero; −1 where there is none."""
+    inner, _ = evidence.moments(labels)
+    values = evidence.estimate(labels)[np.unique(labels, return_index=True)[1]]
+    small = np.abs(values) * np.sqrt(np.diagonal(inner)) < _ROUNDING
+    sizes = np.where(small, np.bincount(labels), 0)
+    return int(sizes.argmax()) if small.any() else -1
+
+
+def _automorphism_group(
+    labels: Labels,
+    zero: int,
+    unused: tuple[int, ...],
+    terms: _Terms,
+    offsets: Tensor,
+    variance: float,
+) -> PairGroup:
+    """Vertices: positions of inputs, positions of outputs, variables, live quadratic terms."""
+    a = terms.arrangement
+    n, m = a.inputs, a.outputs
+    classes = labels.reshape(a.output_channels, m, terms.count)
+    linear = np.arange(terms.variables)
+    live = terms.variables + np.flatnonzero((classes[:, :, terms.variables :] != zero).any((0, 1)))
+    size = n + m + terms.variables + len(live)
+    start = {"output": n, "variable": n + m, "term": n + m + terms.variables}
+    graph = np.zeros((size, size), dtype=np.int64)
+    _, edges = np.unique(
+        np.moveaxis(classes[:, :, np.concatenate([linear, live])], 0, -1).reshape(
+            -1, a.output_channels
+        ),
+        axis=0,
+        return_inverse=True,
+    )
+    edges = edges.reshape(m, -1) + 3
+    graph[start["output"] : start["variable"], start["variable"] :] = edges
+    variables = start["variable"] + linear
+    graph[variables, linear % n] = 1
+    for row, term in enumerate(live):
+        for factor in (terms.first[term], terms.second[term]):
+            graph[start["term"] + row, start["variable"] + factor] += 1
+    graph = np.maximum(graph, graph.T)
+    colours = np.zeros(size, dtype=np.int64)
+    colours[start["output"] : start["variable"]] = 1
+    colours[variables] = 2 + linear // n
+    colours[start["term"] :] = 2 + a.channels
+    squares = terms.first[live] == terms.second[live]
+    colours[start["term"] :][squares] += 1
+    next_colour = colours.max() + 1
+    for k, p in enumerate(unused):
+        colours[p] = next_colour + k
+    next_colour += len(unused)
+    if a.fixed_outputs:
+        colours[start["output"] : start["variable"]] = next_colour + np.arange(m)
+    else:
+        scale = float(offsets.square().mean().sqrt()) + np.sqrt(variance) + 1e-300
+        for channel in offsets.reshape(a.output_channels, m).numpy():
+            here = colours[start["output"] : start["variable"]]
+            level = cluster_values(channel, np.full(m, variance + 1e-300), scale)
+            _, both = np.unique(np.stack([here, level]), axis=1, return_inverse=True)
+            colours[start["output"] : start["variable"]] = next_colour + both.ravel()
+            next_colour += m
+    found = automorphisms(graph, tied=True, input_colours=colours)
+    pairs: list[Pair] = []
+    for moved, _ in found.generators:
+        pair = moved[:n], moved[n : n + m] - n
+        if (pair[0] != np.arange(n)).any() or (pair[1] != np.arange(m)).any():
+            pairs.append(pair)
+    return PairGroup(tuple(pairs), n, m)
+
+
+def log_conjugates(
+    group: PairGroup, inputs: int | None = None, outputs: int | None = None
+) -> float:
+    """The log of how many groups are like one: its conjugates by permutations of positions.
+
+    At most n! m!/(|G| · fixed!) of them are different. A group that takes positions in their
+    natural order is one of few.
+
+    Args:
+        group: The group.
+        inputs: How many positions of the input are to be permuted; by default all.
+        outputs: How many of the output.
+    """
+    n = group.inputs if inputs is None else inputs
+    m = group.outputs if outputs is None else outputs
+    natural = natural_groups(group.inputs, group.outputs)
+    few = log(len(natural)) if any(group.equals(known) for known in natural) else inf
+    moved_in, moved_out = group.moved()
+    ways = gammaln(n + 1) - gammaln(n - len(moved_in) + 1)
+    ways += gammaln(m + 1) - gammaln(m - len(moved_out) + 1)
+    return min(few, float(ways) - log(group.order))
+
+
+@lru_cache(maxsize=32)
+def natural_groups(n: int, m: int) -> tuple[PairGroup, ...]:
+    """Groups that take positions in their order: all, even and odd, halves, shifts, turns.
+
+    Each acts on the input alone, and, where the output has as many positions, on both at once.
+
+    Args:
+        n: Positions of the input.
+        m: Positions of the output.
+    """
+    everything = np.arange(n)
+    shift, reverse = np.roll(everything, -1), everything[::-1].copy()
+    by_blocks = [[range(n)], [range(0, n, 2), range(1, n, 2)]]
+    if n % 2 == 0:
+        by_blocks.append([range(n // 2), range(n // 2, n)])
+    actions = [symmetric([list(b) for b in blocks], n) for blocks in by_blocks]
+    actions += [[shift], [shift, reverse], [reverse]]
+    stay = np.arange(m)
+    groups = [PairGroup(tuple((p, stay) for p in action), n, m) for action in actions if action]
+    if m == n:
+        groups += [PairGroup(tuple((p, p) for p in action), n, m) for action in actions if action]
+    kept: list[PairGroup] = []
+    for group in groups:
+        if group.order > 1 and not any(group.equals(k) for k in kept):
+            kept.append(group)
+    return tuple(kept)

@@ -1,0 +1,125 @@
+"""Fit the model of a finding: a linear layer or an EMLP that has the symmetry exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from isotropy._run import generator as make_generator
+from isotropy.discovery._standardised import StandardisedModel, build_model
+from isotropy.discovery.confirming._free_predictor import Task
+from isotropy.groups import LinearMap
+from isotropy.reps import Symmetry
+
+_CHANNELS = 64
+_LAYERS = 2
+_STEPS = 800
+
+
+def fit_symmetric_model(
+    symmetry: Symmetry, x: Tensor, y: Tensor, task: Task, *, linear: bool, seed: int = 0
+) -> tuple[StandardisedModel, dict[str, Any]]:
+    """Fit a model that has a symmetry.
+
+    Args:
+        symmetry: What it is to have, a group of permutations.
+        x: Inputs, shape ``(N, d_in)``.
+        y: Targets, shape ``(N, d_out)``, or classes ``(N,)``.
+        task: What the targets are.
+        linear: Whether a linear layer will do; otherwise it is an EMLP.
+        seed: Of weights and batches.
+
+    Returns:
+        The model, in units of the data and in evaluation mode, and the description that
+        ``build_model`` makes its like from.
+
+    Example:
+        >>> from isotropy.groups import S
+        >>> from isotropy.reps import Scalar, V
+        >>> x = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
+        >>> symmetry = Symmetry(S(3), V, Scalar)
+        >>> model, spec = fit_symmetric_model(
+        ...     symmetry, x, x.sum(1, keepdim=True), "regression", linear=True
+        ... )
+        >>> bool((model(x) - x.sum(1, keepdim=True)).abs().max() < 1e-4)
+        True
+    """
+    inner = (
+        {"kind": "linear"} if linear else {"kind": "emlp", "channels": _CHANNELS, "layers": _LAYERS}
+    )
+    rng = make_generator(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(torch.randint(2**31, (), generator=rng)))
+        network = build_model(inner, symmetry)
+    wide = y if task == "regression" else torch.zeros(len(y), symmetry.rep_out.size())
+    model = StandardisedModel.of(
+        network,
+        x,
+        wide,
+        permutations_in=_permutations(symmetry, symmetry.rep_in),
+        permutations_out=_permutations(symmetry, symmetry.rep_out),
+    )
+    inputs = (x.to(model.x_mean) - model.x_mean) / model.x_scale
+    targets = y if task == "classification" else (y.to(model.y_mean) - model.y_mean) / model.y_scale
+    if linear:
+        _solve(network, inputs, targets, task)
+    else:
+        _train(network, inputs, targets, task, rng)
+    return model.requires_grad_(True).eval(), {"kind": "standardised", "model": inner}
+
+
+def _permutations(symmetry: Symmetry, rep: Any) -> list[list[int]]:
+    """Where the generators take the columns of a representation."""
+    size = rep.size()
+    places = torch.arange(size, dtype=torch.float64)
+    apply = symmetry.apply if rep is symmetry.rep_in else symmetry.apply_out
+    moved = []
+    for h in symmetry.group.discrete:
+        assert isinstance(h, LinearMap)
+        moved.append(apply(h, places[None])[0].round().long().tolist())
+    return moved
+
+
+def _loss(prediction: Tensor, y: Tensor, task: Task) -> Tensor:
+    if task == "classification":
+        return functional.cross_entropy(prediction, y)
+    return functional.mse_loss(prediction, y)
+
+
+def _solve(network: nn.Module, x: Tensor, y: Tensor, task: Task) -> None:
+    solver = torch.optim.LBFGS(
+        network.parameters(), max_iter=300, tolerance_grad=1e-9, line_search_fn="strong_wolfe"
+    )
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        loss = _loss(network(x), y, task)
+        loss.backward()
+        return loss
+
+    solver.step(closure)
+
+
+def _train(network: nn.Module, x: Tensor, y: Tensor, task: Task, rng: torch.Generator) -> None:
+    """Adam with a falling step, stopped where the loss on a fifth of the rows is least."""
+    order = torch.randperm(len(x), generator=rng)
+    held, rest = order[: len(x) // 5], order[len(x) // 5 :]
+    batch = min(256, len(rest))
+    epochs = max(10, min(300, _STEPS * batch // len(rest)))
+    solver = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(solver, epochs)
+    best, kept = float("inf"), {k: v.clone() for k, v in network.state_dict().items()}
+    for _ in range(epochs):
+        for rows in rest[torch.randperm(len(rest), generator=rng)].split(batch):
+            solver.zero_grad()
+            _loss(network(x[rows]), y[rows], task).backward()
+            solver.step()
+        schedule.step()
+        with torch.no_grad():
+            reached = float(_loss(network(x[held]), y[held], task))
+        if reached < best:
+            best, kept = reached, {k: v.clone() for k, v in network.state_dict().items()}
+    network.load_state_dict(kept)

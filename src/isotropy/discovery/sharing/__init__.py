@@ -1,0 +1,1 @@
+"""Learned parameter-sharing: which parameters of a model are equal."""
