@@ -1,4 +1,4 @@
-"""A tour: groups by name, what commutes with them, how far a network is, and pictures of it.
+"""A tour: groups by name, what commutes with them, how far a network is, what data have.
 
 Run with ``make demo``; the pictures go to the folder given (``demo/`` by default).
 """
@@ -12,11 +12,12 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from isotropy import Pseudoscalar, Regular, T, V, equivariant_basis, identify, measure
+from isotropy import Pseudoscalar, Regular, T, V, discover, equivariant_basis, identify, measure
+from isotropy.discovery import example_tasks
 from isotropy.equivariance import image_action
 from isotropy.groups import SO, Group, RubiksCube, S, Z, p4, parse_group, wreath
 from isotropy.nn import anti_aliased
-from isotropy.report import plot_bases, plot_contributions
+from isotropy.report import plot_bases, plot_contributions, write_finding_page
 
 
 def main(folder: Path) -> None:
@@ -79,6 +80,17 @@ def main(folder: Path) -> None:
         )
         print(f"  {title:12} LEE {found.errors['translation'].lee:.2g}; {kinds}")
     print(f"  picture: {plot_contributions(contributions, folder / 'contributions.png')}")
+
+    print(
+        "\nWhich symmetry do data have? Named, and tested on rows that took no part in finding it"
+    )
+    for name, task in example_tasks().items():
+        found_in_data = discover(task)
+        best = found_in_data.best
+        print(f"  {name:24} {best or 'no symmetry found'}")
+        if name == "circular filter":
+            page = write_finding_page(found_in_data, folder / "report.html", title=name)
+    print(f"  page: {page}")
 
 
 def show(titled: list, path: Path) -> None:
