@@ -267,8 +267,8 @@ def confirm(
         >>> shift = Symmetry(Z(4), V, Scalar)
         >>> predict = lambda x: x[:, :2].sum(-1, keepdim=True) + x[:, 2:].prod(-1, keepdim=True)
         >>> tests = confirm([swap, shift], predict, x, first + last, constant=torch.zeros(1))
-        >>> [test.confirmed for test in tests]
-        [True, False]
+        >>> tests[0].confirmed, tests[1].confirmed
+        (True, False)
     """
     x, y = inputs_for(predict, torch.as_tensor(x)), torch.as_tensor(y)
     if len(x) != len(y):
