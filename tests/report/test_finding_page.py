@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 import re
+from dataclasses import dataclass, replace
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from torch import nn
 
-from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery import Finding, Findings, build_model
+from isotropy.groups import S
 from isotropy.report import finding_page, write_finding_page
+from isotropy.reps import Scalar, Symmetry, V
 
-VOID = {"meta", "img", "line", "circle", "br"}
+NOTE = (
+    "mean loss on the 60 rows held out: model with the symmetry 0.5, free predictor 1, none 2e+01"
+)
 SHIFT = Finding(
     "Z(4), cyclic shift",
     "Z(4)",
@@ -30,6 +39,7 @@ SHIFT = Finding(
     samples=300,
     labels=(np.arange(4) - np.arange(4)[:, None]) % 4,
     model=nn.Linear(4, 4),
+    notes=(NOTE, "a note: of 3 words, more or less"),
 )
 SWAP = Finding(
     "S(2), a swap", "S(2)", "swap", "swaps", order=2, p_value=0.42, effect=0.3, samples=9
@@ -37,7 +47,17 @@ SWAP = Finding(
 UNUSED = Finding(
     "S(3), of unused columns", "S(3)", "columns", "swaps", p_value=1e-9, trivial="ignored columns"
 )
-FOUND = Findings([SHIFT, SWAP, UNUSED], ["all swaps", {"method": "colours", "p": 0.25}], 1.25)
+TRIED = {"name": "Z(4)", "chance": 2.5e-7, "effect": -0.0123, "p_value": 0.25, "confirmed": False}
+FOUND = Findings([SHIFT, SWAP, UNUSED], ["all swaps", TRIED, {"own": 3, "effect": None}], 1.25)
+PLACES = r"(?:x|y|width|height|cx|cy)='([-\d.]+)'"
+
+
+@dataclass(frozen=True, eq=False)
+class Named(Finding):
+    """A finding that knows the names of its columns."""
+
+    input_names: tuple[str, ...] | None = None
+    output_names: tuple[str, ...] | None = None
 
 
 class Reader(HTMLParser):
@@ -49,17 +69,20 @@ class Reader(HTMLParser):
         self.seen: list[str] = []
         self.text = ""
         self.addresses: list[str] = []
+        self.pictures: list[str] = []
         self.feed(page)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag not in VOID:
+        self.handle_startendtag(tag, attrs)
+        if tag != "meta":
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.seen.append(tag)
+        self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag == "svg":
+            self.pictures.append(dict(attrs).get("aria-label") or "")
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -67,6 +90,19 @@ class Reader(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.open[-1:] != ["style"]:
             self.text += data
+
+
+def pixels(page: str) -> np.ndarray:
+    found = re.search(r"base64,([^']+)'", page)
+    assert found is not None
+    with Image.open(io.BytesIO(base64.b64decode(found[1]))) as image:
+        return np.asarray(image)
+
+
+def code(page: str) -> str:
+    found = re.search(r"<code>(.*?)</code>", page, re.DOTALL)
+    assert found is not None
+    return unescape(found[1])
 
 
 @pytest.mark.parametrize("found", [FOUND, Findings(), Findings([SWAP]), [SHIFT]])
@@ -79,52 +115,120 @@ def test_well_formed_and_alone(found: Findings) -> None:
     assert "url(" not in page
     assert not {"script", "link", "iframe"} & set(reader.seen)
     assert all(address.startswith("data:image/png;base64,") for address in reader.addresses)
+    assert all(reader.pictures)
     assert "data.npz, 300 samples" in reader.text
 
 
 def test_everything_is_said() -> None:
-    text = Reader(finding_page(FOUND)).text
+    reader = Reader(finding_page(FOUND))
+    text = reader.text.replace("\N{NO-BREAK SPACE}", " ")
     for finding in FOUND:
         assert finding.name in text
-        assert f"p = {finding.p_value:.2g}" in text
-    assert "confirm 1 of 3 claims: Z(4), cyclic shift" in text
-    assert "cyclic shift of a < b & c" in text
-    assert "costs 0.4 % of what can be learned, and with 95 % confidence no more than 2.1 %" in text
-    assert "ignored columns" in text
-    assert "all swaps" in text
-    assert "colours" in text
-    assert "0.25" in text
-    assert "1.25 seconds" in text
-    assert "Findings.load('findings')" in text
+    for said in (
+        "Confirmed: cyclic shift of a < b & c.",
+        "The group Z(4) of 4 elements. Found by linear colours.",
+        "On 300 samples set aside, the symmetry costs 0.4 % of what can be learned, and with 95 % "
+        "confidence it costs no more than 2.1 %. A symmetry may cost up to 5 %",
+        "p = 3.1 × 10⁻⁵",
+        "Not confirmed: swap.",
+        "p = 0.42",
+        "(p = 1.0 × 10⁻⁹): ignored columns",
+        "a note: of 3 words, more or less",
+        "all swaps",
+        "1.25 seconds",
+        "Findings.load('findings')",
+    ):
+        assert said in text
+    assert reader.pictures == [
+        "cost 0.4 %, margin 5 %",
+        "4 × 4 weights of a linear map with Z(4), cyclic shift, in 4 colours",
+        "cost 30 %, margin 5 %",
+    ]
 
 
 def test_what_is_not_there_is_not_shown() -> None:
     text = Reader(finding_page(Findings([SWAP], ["all swaps"]))).text
     assert "No symmetry was found" in text
+    assert "None that the data confirm" in text
     assert "How to use the model" not in text
     assert "trivially" not in text
     nothing = Reader(finding_page(Findings())).text
     assert "No symmetry was found" in nothing
     assert "What was tried" not in nothing
+    assert "How sure is it?" not in nothing
+    assert "None but what holds trivially" in Reader(finding_page(Findings(trivial=[UNUSED]))).text
+    assert "No symmetry was found" not in Reader(finding_page([SHIFT])).text
+
+
+def test_the_surest_come_first() -> None:
+    text = Reader(finding_page([SWAP, SHIFT])).text
+    assert text.index(SHIFT.name) < text.index(SWAP.name)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"interval": (-0.2, -0.1), "effect": -0.15}, "it saves no less than 10 %"),
+        ({"approximate": True}, "Confirmed, approximately: cyclic shift"),
+        ({"order": None, "dimension": 3}, "The group Z(4) of dimension 3."),
+        ({"order": 1}, "Weights are shared although no group moves"),
+        ({"order": 3_628_800}, "of 3,628,800 elements"),
+        # Stirling's formula: log10 2000! = 5735.52
+        ({"order": math.factorial(2000)}, "of 3.3 × 10⁵⁷³⁵ elements"),
+        ({"p_value": 0.04}, "p = 0.04"),
+        ({"p_value": 9.97e-5}, "p = 1.0 × 10⁻⁴"),
+        ({"p_value": 9.4e-5}, "p = 9.4 × 10⁻⁵"),
+        ({"p_value": 0.0}, "p < 10⁻³⁰⁰"),
+    ],
+)
+def test_words_of_a_finding(changes: dict[str, Any], words: str) -> None:
+    text = Reader(finding_page([replace(SHIFT, **changes)])).text
+    assert words in text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_losses_are_bars() -> None:
+    page = finding_page([SHIFT])
+    widths = [float(width) for width in re.findall(r"style='width:([\d.]+)%'", page)]
+    assert widths == [2.5, 5.0, 100.0]
+    assert "<h3>Mean loss on the 60 rows held out</h3>" in page
+    assert ">model with the symmetry</th>" in page
+
+
+@pytest.mark.parametrize(
+    "note", ["a: b e, c E", "a: b 1.2.3, c 4", "a: b 1e999, c 4", "a: b 0, c 0"]
+)
+def test_other_notes_stay_words(note: str) -> None:
+    assert f"<p class='aside'>{note}</p>" in finding_page([replace(SWAP, notes=(note,))])
+
+
+def test_what_was_tried_is_a_table() -> None:
+    page = finding_page(FOUND)
+    table = page[page.index("What was tried") :]
+    heads = re.findall(r"<th scope='col'>(.*?)</th>", table)
+    assert heads == ["name", "by coincidence", "cost", "p", "verdict", "own"]
+    rows = re.findall(r"<tr>(<td.*?)</tr>", table)
+    cells = [re.findall(r"<td.*?>(.*?)</td>", row) for row in rows]
+    assert cells[0] == ["Z(4)", "2.5 × 10⁻⁷", "−1.2 %", "0.25", "not confirmed", ""]
+    assert cells[1] == ["", "", "–", "", "", "3"]
 
 
 def test_words_of_the_user_are_escaped() -> None:
     attack = "'\"><script>alert(1)</script>"
+    named = Named(
+        attack,
+        attack,
+        attack,
+        attack,
+        notes=(attack, f"{attack}: {attack} 1, b 2"),
+        labels=np.array([[0]]),
+        confirmed=True,
+        model=nn.Linear(1, 1),
+        input_names=("<a>&",),
+        output_names=("<b>&",),
+    )
     page = finding_page(
         Findings(
-            [
-                Finding(
-                    attack,
-                    attack,
-                    attack,
-                    attack,
-                    notes=(attack,),
-                    labels=np.array([[0]]),
-                    confirmed=True,
-                    model=nn.Linear(1, 1),
-                ),
-                Finding("trivial", "S(2)", "", "", trivial=attack),
-            ],
+            [named, Finding("trivial", "S(2)", "", "", trivial=attack)],
             [attack, {attack: attack}],
             notes=[attack],
         ),
@@ -135,22 +239,83 @@ def test_words_of_the_user_are_escaped() -> None:
     reader = Reader(page)
     assert "<script" not in page
     assert reader.open == []
-    assert reader.text.count("<script>alert(1)</script>") >= 10
+    assert reader.text.count("<script>alert(1)</script>") >= 12
+    assert "<a>&" in reader.text
+    assert "<b>&" in reader.text
 
 
 def test_pictures_show_the_partition_and_the_effect() -> None:
     page = finding_page([SHIFT])
-    found = re.search(r"base64,([^']+)'", page)
-    assert found is not None
-    with Image.open(io.BytesIO(base64.b64decode(found[1]))) as image:
-        pixels = np.asarray(image)
-    same = (pixels[:, :, None, None] == pixels[None, None]).all(-1)
+    seen = pixels(page)
     labels = SHIFT.labels
     assert labels is not None
+    same = (seen[:, :, None, None] == seen[None, None]).all(-1)
     assert np.array_equal(same, labels[:, :, None, None] == labels[None, None])
     dot = float(re.findall(r"cx='([\d.]+)'", page)[0])
-    zero, margin = (float(x) for x in re.findall(r"x1='([\d.]+)' x2='\1'", page)[:2])
-    assert (dot - zero) / (margin - zero) == pytest.approx(0.004 / 0.05, abs=0.01)
+    zero, margin = map(float, re.findall(r"M([\d.]+) 20v", page)[:2])
+    start, end = map(float, re.findall(r"M([\d.]+) 38H([\d.]+)", page)[0])
+    shares = (np.array([dot, start, end]) - zero) / (margin - zero)
+    np.testing.assert_allclose(shares, np.array([0.004, -0.01, 0.021]) / 0.05, atol=0.002)
+
+
+def test_the_block_of_most_weights_is_grey() -> None:
+    band = np.eye(6, dtype=int) + 2 * np.eye(6, k=1, dtype=int)
+    seen = pixels(finding_page([replace(SHIFT, labels=band)])).astype(int)
+    spread = seen.max(-1) - seen.min(-1)
+    assert (spread[band == 0] < 10).all()
+    assert (spread[band > 0] > 50).all()
+    assert np.ptp(pixels(finding_page([replace(SHIFT, labels=np.zeros(4, int))]))) > 50
+
+
+def test_missing_weights_are_white() -> None:
+    banded = Finding("band", "Z(2)", "", "", labels=np.array([[0, -1], [-1, 0]]))
+    seen = pixels(finding_page([banded]))
+    assert (seen[0, 1] == 255).all()
+    assert not (seen[0, 0] == 255).all()
+
+
+def axis(page: str, turned: bool) -> dict[str, float]:
+    """Names along an axis, and where they stand."""
+    pattern = (
+        r"translate\(([\d.]+) [\d.]+\) rotate\(-90\)'>(.*?)</text>"
+        if turned
+        else r"y='([\d.]+)' text-anchor='end'>((?!0 %).*?)</text>"
+    )
+    return {name: float(place) for place, name in re.findall(pattern, page)}
+
+
+def test_axes_have_names() -> None:
+    labels = np.arange(6).reshape(2, 3)
+    page = finding_page([Finding("", "", "", "", labels=labels)])
+    assert list(axis(page, True)) == ["x0", "x1", "x2"]
+    assert list(axis(page, False)) == ["y0", "y1"]
+    corner = "temperature at the corner, level"
+    long = tuple(f"{corner} {place}" for place in range(3))
+    named = Named("", "", "", "", labels=labels, input_names=long, output_names=("up", "down"))
+    across, down = axis(finding_page([named]), True), axis(finding_page([named]), False)
+    assert list(down) == ["up", "down"]
+    assert [name[-1] for name in across] == ["0", "1", "2"]
+    assert all(len(name) <= 18 and name.startswith("temp") for name in across)
+    places = list(across.values())
+    assert np.diff(places) == pytest.approx(28, abs=0.2)
+    assert max(down.values()) > min(down.values())
+
+
+def test_many_names_do_not_overlap() -> None:
+    for count in (40, 400):
+        page = finding_page([Finding("", "", "", "", labels=np.arange(count))])
+        places = list(axis(page, True).values())
+        assert min(np.diff(places)) >= 12.9
+        assert len(places) >= 40
+        assert max(map(float, re.findall(PLACES, page))) < 700
+
+
+def test_combinations_of_classes_have_no_names() -> None:
+    symmetry = Symmetry(S(3), V, 3 * Scalar)
+    labels = np.repeat([[0], [1]], 3, axis=1)
+    page = finding_page([Finding("", "", "", "", symmetry=symmetry, labels=labels)])
+    assert list(axis(page, True)) == ["x0", "x1", "x2"]
+    assert list(axis(page, False)) == [""]
 
 
 def test_an_unbounded_interval_stays_in_the_picture() -> None:
@@ -158,23 +323,59 @@ def test_an_unbounded_interval_stays_in_the_picture() -> None:
         "S(2)", "S(2)", "swap", "swaps", effect=2.0, samples=20, interval=(-np.inf, np.inf)
     )
     page = finding_page([unbounded])
-    places = [float(x) for x in re.findall(r"(?:x1|x2|cx)='([-\d.]+)'", page)]
+    places = [float(x) for x in re.findall(PLACES, page)]
+    places += [float(x) for pair in re.findall(r"M([-\d.]+) 38H([-\d.]+)", page) for x in pair]
     assert min(places) >= 0
-    assert max(places) <= 420
+    assert max(places) <= 330
     assert "no more than" not in page
     silent = finding_page([Finding("S(2)", "S(2)", "swap", "swaps", samples=20)])
     assert "On 20 samples set aside, nothing can be learned." in silent
     assert "<svg" not in silent
 
 
-def test_missing_weights_are_white() -> None:
-    banded = Finding("band", "Z(2)", "", "", labels=np.array([[0, -1], [-1, 0]]))
-    found = re.search(r"base64,([^']+)'", finding_page([banded]))
-    assert found is not None
-    with Image.open(io.BytesIO(base64.b64decode(found[1]))) as image:
-        pixels = np.asarray(image)
-    assert (pixels[0, 1] == 255).all()
-    assert not (pixels[0, 0] == 255).all()
+def saved(folder: Path, symmetry: Symmetry, labels: np.ndarray | None) -> Finding:
+    """A finding with a random model, saved."""
+    spec = {"kind": "standardised", "model": {"kind": "emlp", "channels": 8, "layers": 1}}
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = build_model(spec, symmetry).eval()
+    finding = Finding(
+        "S(3),\nall positions",
+        "S(3)",
+        "all",
+        "swaps",
+        confirmed=True,
+        symmetry=symmetry,
+        labels=labels,
+        model=model,
+        model_spec=spec,
+    )
+    Findings([finding]).save(folder)
+    return finding
+
+
+def test_the_code_runs(tmp_path: Path) -> None:
+    finding = saved(tmp_path / "found", Symmetry(S(3), V, Scalar), np.zeros((1, 3), int))
+    page = write_finding_page([finding], tmp_path / "found" / "report.html").read_text("utf-8")
+    assert "sequences" not in code(page)
+    names: dict[str, Any] = {}
+    exec(code(page), names)
+    assert finding.model is not None
+    with torch.no_grad():
+        torch.testing.assert_close(names["y"], finding.model(names["x"]))
+    assert names["x"].shape == (5, 3)
+
+
+def test_the_code_for_sequences(tmp_path: Path) -> None:
+    finding = saved(tmp_path, Symmetry(S(3), 2 * V, Scalar), None)
+    lines = code(finding_page([finding], folder=str(tmp_path)))
+    names: dict[str, Any] = {}
+    exec(lines, names)
+    call = lines.rpartition(": ")[2]
+    sequences = torch.arange(24.0).sin().reshape(4, 3, 2)
+    first, moved = (eval(call, {**names, "x": x}) for x in (sequences, sequences[:, [2, 0, 1]]))
+    assert first.std() > 1e-3
+    torch.testing.assert_close(first, moved)
 
 
 def test_the_file(tmp_path: Path) -> None:
@@ -185,3 +386,11 @@ def test_the_file(tmp_path: Path) -> None:
         write_finding_page(FOUND, tmp_path / "page.pdf")
     with pytest.raises(ValueError, match=r"expected an existing folder"):
         write_finding_page(FOUND, tmp_path / "missing" / "page.html")
+
+
+def test_findings_beside_the_page_are_loaded_from_there(tmp_path: Path) -> None:
+    Findings().save(tmp_path)
+    page = write_finding_page([SHIFT], tmp_path / "page.html").read_text("utf-8")
+    assert f"Findings.load({str(tmp_path)!r})" in code(page)
+    page = write_finding_page([SHIFT], tmp_path / "page.html", folder="there").read_text("utf-8")
+    assert "Findings.load('there')" in code(page)

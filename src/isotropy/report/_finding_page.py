@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,22 +19,38 @@ from isotropy._run import atomic_write
 from isotropy.report._basis_picture import LARGEST_PICTURE, _palette
 
 if TYPE_CHECKING:
-    from isotropy.discovery._finding import Finding, Findings
+    from isotropy.discovery import Finding, Findings
 
-_WIDTH, _HEIGHT = 420.0, 64.0  # of the picture of an effect
+_LEFT, _ACROSS, _WIDTH = 30.0, 230.0, 330.0  # of the picture of an effect
+_SIDE, _CELL, _LETTER, _LINE = 300.0, 28.0, 6.2, 13.0  # of the picture of weights
+_LONGEST = 18
+_QUIET = (0.86, 0.87, 0.89)
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LOSS = re.compile(r"(\S.*) (-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
+_HEADS = {"chance": "by coincidence", "effect": "cost", "p_value": "p", "confirmed": "verdict"}
 _STYLE = """
-:root { color-scheme: light dark; --line: #8886; --soft: #8881; --sure: #1a7f4b; --not: #b4691f; }
-@media (prefers-color-scheme: dark) { :root { --sure: #5cc795; --not: #e0a05a; } }
-body { font: 16px/1.55 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; } h3 { margin: 0; }
-article { border: 1px solid var(--line); border-radius: .5rem; padding: 1rem; margin: 1rem 0; }
-table { border-collapse: collapse; font-size: .9rem; display: block; overflow-x: auto; }
-th, td { text-align: left; padding: .3rem .8rem .3rem 0; border-bottom: 1px solid var(--line); }
-pre { background: var(--soft); padding: .8rem; border-radius: .4rem; overflow-x: auto; }
-img { image-rendering: pixelated; width: min(100%, 18rem); border: 1px solid var(--line); }
-figure { margin: 1rem 0; } figcaption, .aside { font-size: .85rem; opacity: .75; }
-svg { max-width: 100%; height: auto; } svg text { font-size: 11px; fill: currentColor; }
-.sure { color: var(--sure); } .not { color: var(--not); } .verdict { font-weight: 600; }
+:root { color-scheme: light dark; --line: #8884; --sure: #187a48; --not: #a85b12; }
+@media (prefers-color-scheme: dark) { :root { --sure: #5cc795; --not: #e8a862; } }
+body { font: 16px/1.55 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto;
+  padding: 0 1.2rem 2rem; overflow-wrap: break-word; }
+h1 { font-size: 1rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.4rem 0 .4rem; }
+h2.name { font-size: 2.1rem; line-height: 1.2; margin: 0; }
+h2.name::first-letter { text-transform: uppercase; }
+h3 { font-size: .95rem; margin: 1.4rem 0 .2rem; } p { margin: .4rem 0; }
+.claim { font-size: 1.15rem; } figcaption, .aside { font-size: .85rem; opacity: .8; }
+article { border: 1px solid var(--line); border-radius: .7rem; padding: 1.4rem; margin: 1.2rem 0; }
+.pictures { display: flex; flex-wrap: wrap; gap: .5rem 2rem; align-items: flex-start; }
+figure { margin: 0; max-width: 100%; } figcaption { max-width: 20.5rem; }
+svg { max-width: 100%; height: auto; overflow: visible; } image { image-rendering: pixelated; }
+svg text { font-size: 11px; fill: currentColor; } .scroll { overflow-x: auto; }
+table { border-collapse: collapse; font-size: .9rem; }
+tr + tr > * { border-top: 1px solid var(--line); }
+th, td { text-align: left; vertical-align: top; padding: .25rem 1rem .25rem 0; }
+.number { white-space: nowrap; } .sure { color: var(--sure); } .not { color: var(--not); }
+.bars { width: min(100%, 38rem); } .bars th { font-weight: 400; } .wide { width: 50%; }
+.bar { display: block; height: .7rem; min-width: 2px; background: var(--sure); margin-top: .4rem; }
+tr + tr .bar { background: #888; }
+pre { background: #8881; padding: 1rem; border-radius: .5rem; overflow: auto; font-size: .85rem; }
 """
 
 
@@ -55,16 +73,17 @@ def finding_page(
         The text of the page.
 
     Example:
-        >>> from isotropy.discovery._finding import Findings
+        >>> from isotropy.discovery import Findings
         >>> page = finding_page(Findings(tried=["all swaps"]), data="data.npz")
         >>> "No symmetry was found" in page
         True
     """
-    from isotropy.discovery._finding import Findings
+    from isotropy.discovery import Findings
 
     found = findings if isinstance(findings, Findings) else Findings(findings)
-    sections = [*_found(found), *_surely(found), *_trivially(found), *_tried(found)]
-    sections += _use(found, folder)
+    sections = chain(
+        _found(found), _trivially(found), _use(found, folder), _how(found), _tried(found)
+    )
     searched = f"<p class='aside'>{escape(data)}</p>" if data else ""
     return (
         "<!DOCTYPE html>\n<html lang='en'>\n<head>\n<meta charset='utf-8'>\n"
@@ -84,7 +103,8 @@ def write_finding_page(
     Args:
         findings: What was found and tried.
         path: Where to write it.
-        words: ``title``, ``data`` and ``folder`` of ``finding_page``.
+        words: ``title``, ``data`` and ``folder`` of ``finding_page``; ``folder`` is that of the
+            page where findings are saved beside it.
 
     Returns:
         The path written.
@@ -101,6 +121,8 @@ def write_finding_page(
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueError(f"expected a page file that ends in .html, got {str(path)!r}")
+    if (path.parent / "findings.json").is_file():
+        words = {"folder": str(path.parent), **words}
     page = finding_page(findings, **words)
     with atomic_write(path, "w") as file:
         file.write(page)
@@ -108,160 +130,234 @@ def write_finding_page(
 
 
 def _found(found: Findings) -> Iterator[str]:
-    yield "<h2>What was found</h2>"
     shown = [finding for finding in found if not finding.trivial]
-    sure = [finding for finding in shown if finding.confirmed]
-    if not sure:
+    if not any(finding.confirmed for finding in shown):
+        besides = "but what holds trivially" if any(_trivially(found)) else "that the data confirm"
         yield (
-            "<p><b>No symmetry was found</b> that the data confirm. There may be none; it may be "
-            "of a kind that was not tried; or the samples may be too few or too noisy to tell.</p>"
+            f"<article><h2 class='name'>No symmetry was found</h2><p class='claim'>None {besides}. "
+            "There may be none; it may be of a kind that was not tried; or the samples may be too "
+            "few or too noisy to tell.</p></article>"
         )
-    else:
-        names = "; ".join(f"<b>{escape(finding.name)}</b>" for finding in sure)
-        yield f"<p>The data confirm {len(sure)} of {len(found)} claims: {names}.</p>"
-    for finding in [*sure, *(finding for finding in shown if not finding.confirmed)]:
-        yield _card(finding)
-    yield from (f"<p class='aside'>{escape(note)}</p>" for note in found.notes)
+    yield from map(_card, sorted(shown, key=lambda finding: not finding.confirmed))
 
 
 def _card(finding: Finding) -> str:
-    lines = [
-        f"<h3>{escape(finding.name)}</h3>",
-        f"<p class='verdict {'sure' if finding.confirmed else 'not'}'>{finding.verdict}, "
-        f"p = {finding.p_value:.2g}{', approximate' if finding.approximate else ''}</p>",
-        f"<p>{escape(_in_words(finding))}</p>",
-        *(f"<p class='aside'>{escape(note)}</p>" for note in finding.notes),
-        _effect_picture(finding) if finding.samples else "",
-    ]
-    if finding.labels is not None and 0 < finding.labels.size <= LARGEST_PICTURE:
-        lines.append(
-            f"<figure><img src='{_partition_picture(finding.labels)}' "
-            f"alt='Shared weights of {escape(finding.name)}'>"
-            "<figcaption>The weights of a linear map, outputs down and inputs across: those of "
-            "one colour are equal.</figcaption></figure>"
-        )
-    return f"<article>{''.join(lines)}</article>"
-
-
-def _in_words(finding: Finding) -> str:
-    order = "" if finding.order is None else f" of {finding.order} elements"
-    dimension = "" if finding.dimension is None else f" of dimension {finding.dimension}"
-    group = f"The group {finding.group}{order}{dimension}"
-    what = f"{group}: {finding.action}. Found by {finding.method}."
-    if not finding.samples:
-        return what
-    high = finding.interval[1]
-    most = f", and with 95 % confidence no more than {_percent(high)}" if high < math.inf else ""
-    cost = finding.cost if math.isnan(finding.effect) else f"the symmetry {finding.cost}"
-    return f"{what} On {finding.samples} samples set aside, {cost}{most}."
-
-
-def _percent(share: float) -> str:
-    return f"{float(f'{share * 100:.2g}'):g} %"
-
-
-def _surely(found: Findings) -> Iterator[str]:
-    if not len(found):
-        return
-    margin = _percent(found[0].margin)
-    yield (
-        "<h2>How sure is it?</h2><p>Each claim was tested on samples that were used neither to "
-        "find the symmetry nor to fit a model. On these, a predictor that was given the symmetry "
-        "is compared with one that is free of it. What the symmetry costs is measured against "
-        "what can be learned at all: the gap between the free predictor and one that always "
-        "gives the same answer. A cost of 0 % is a perfect symmetry, one of 100 % leaves "
-        f"nothing; under {margin} it counts as a symmetry.</p><p>The p-value is the chance of "
-        f"data that speak for the symmetry so clearly, if it really cost {margin} or more. It "
-        "is corrected for the number of claims (Holm), so the chance that anything false is "
-        "confirmed is kept to 5 %.</p>"
+    kind = "sure" if finding.confirmed else "not"
+    nearly = ", approximately" if finding.approximate else ""
+    size = f" of {_number(finding.order)} elements" if finding.order else ""
+    size += f" of dimension {finding.dimension}" if finding.dimension else ""
+    group = f"The group {finding.group}{size}."
+    if finding.order == 1:
+        group = "Weights are shared although no group moves the positions."
+    return (
+        f"<article><h2 class='name'>{escape(finding.name)}</h2><p class='claim'><b class='{kind}'>"
+        f"{finding.verdict.capitalize()}{nearly}:</b> {escape(finding.action)}.</p>"
+        f"<p class='aside'>{escape(group)} Found by {escape(finding.method)}.</p>"
+        f"{_test(finding)}<div class='pictures'>{_effect_picture(finding)}"
+        f"{_partition_picture(finding)}</div>{''.join(map(_note, finding.notes))}</article>"
     )
 
 
+def _test(finding: Finding) -> str:
+    """What the test says, as HTML; nothing where there was none."""
+    if not finding.samples:
+        return ""
+    words, high = f"<p>On {finding.samples} samples set aside, ", finding.interval[1]
+    if math.isnan(finding.effect):
+        return f"{words}{finding.cost}.</p>"
+    words += f"the symmetry {finding.cost}"
+    if high < math.inf:
+        verb = "costs no more than" if high >= 0 else "saves no less than"
+        words += f", and with 95 % confidence it {verb} {_percent(abs(high))}"
+    words += f". A symmetry may cost up to {_percent(finding.margin)}; the test that it costs less "
+    words += f"gives <b class='number'>{_p_value(finding)}</b>.</p>"
+    return words.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _percent(share: float) -> str:
+    return f"{float(f'{share * 100:.2g}'):g} %".replace("-", "\N{MINUS SIGN}")
+
+
+def _p_value(finding: Finding) -> str:
+    return f"p = {_number(finding.p_value)}" if finding.p_value else "p < 10⁻³⁰⁰"
+
+
+def _number(number: float) -> str:
+    """Two digits or a whole number, and a power of ten where it is far from one."""
+    if not 0 < number < math.inf or 1e-3 <= number < 1e7:
+        return f"{number:,}" if isinstance(number, int) else f"{number:.2g}"
+    size = math.log10(number)  # of whole numbers beyond any float as well
+    power = math.floor(size + 1 - math.log10(9.95))  # 9.96 is 1.0 × 10¹
+    return f"{10 ** (size - power):.1f} × 10{str(power).translate(_RAISED)}"
+
+
+def _note(note: str) -> str:
+    """Bars where a note lists numbers, "mean loss: ours 0.1, theirs 0.2"; else its words."""
+    head, _, rest = note.rpartition(": ")
+    matches = [_LOSS.fullmatch(part) for part in rest.split(", ")]
+    pairs = [(match[1], float(match[2])) for match in matches if match]
+    largest = max((value for _, value in pairs), default=0.0)
+    if not head or len(pairs) < max(2, len(matches)) or not 0 < largest < math.inf:
+        return f"<p class='aside'>{escape(note)}</p>"
+    rows = (
+        f"<tr><th scope='row'>{escape(name)}</th><td class='wide'><span class='bar' style='width:"
+        f"{100 * max(value, 0) / largest:.1f}%'></span></td><td class='number'>{value:g}</td></tr>"
+        for name, value in pairs
+    )
+    words = escape(head[:1].upper() + head[1:])
+    return f"<h3>{words}</h3><table class='bars'>{''.join(rows)}</table>"
+
+
 def _trivially(found: Findings) -> Iterator[str]:
-    trivial = [*found.trivial, *(finding for finding in found if finding.trivial)]
-    if trivial:
+    items = "".join(
+        f"<li><b>{escape(one.name)}</b> ({_p_value(one)}): {escape(one.trivial)}</li>"
+        for one in (*found.trivial, *(finding for finding in found if finding.trivial))
+    )
+    if items:
+        yield f"<h2>What holds trivially</h2><p>True, but for a simpler reason:</p><ul>{items}</ul>"
+
+
+def _how(found: Findings) -> Iterator[str]:
+    margins = {_percent(finding.margin) for finding in (*found, *found.trivial)}
+    if margins:
+        margin = margins.pop() if len(margins) == 1 else "its margin"
         yield (
-            "<h2>What holds trivially</h2><p>These are true of the data, but say little: the "
-            "reason is a simpler one.</p><ul>"
+            "<h2>How sure is it?</h2><p>Each claim was tested on samples used neither to find the "
+            "symmetry nor to fit a model. There, a predictor that was given the symmetry is held "
+            "against one that is free of it. The cost is a share of what can be learned, the gap "
+            "between the free predictor and one that always gives the same answer: at 0 % the "
+            "symmetry is perfect, at 100 % it leaves nothing.</p><p>The p-value is the chance of "
+            f"data that speak so clearly for a symmetry that really costs {margin} or more. It is "
+            "corrected for the number of claims (Holm): where those up to 0.05 are confirmed, the "
+            "chance that anything false is confirmed is at most 5 %.</p>"
         )
-        for finding in trivial:
-            yield (
-                f"<li><b>{escape(finding.name)}</b> (p = {finding.p_value:.2g}): "
-                f"{escape(finding.trivial)}</li>"
-            )
-        yield "</ul>"
+    yield from (f"<p class='aside'>{escape(note)}</p>" for note in found.notes)
 
 
 def _tried(found: Findings) -> Iterator[str]:
-    if not found.tried:
-        return
-    seconds = f" in {found.seconds:.3g} seconds" if found.seconds else ""
-    yield f"<h2>What was tried</h2><p>{len(found.tried)} attempts{seconds}.</p>"
-    rows = [one if isinstance(one, Mapping) else {"attempt": one} for one in found.tried]
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    yield "<table><tr>" + "".join(f"<th>{escape(str(c))}</th>" for c in columns) + "</tr>"
-    for row in rows:
-        values = (row.get(column, "") for column in columns)
-        texts = (f"{v:.3g}" if isinstance(v, float) else str(v) for v in values)
-        yield "<tr>" + "".join(f"<td>{escape(text)}</td>" for text in texts) + "</tr>"
-    yield "</table>"
+    looked = "".join(f"<li>{escape(one)}</li>" for one in found.tried if isinstance(one, str))
+    rows = [one for one in found.tried if isinstance(one, Mapping)]
+    if found.tried:
+        seconds = f" ({found.seconds:.3g} seconds)" if found.seconds else ""
+        yield f"<h2>What was tried{seconds}</h2>" + (f"<ul>{looked}</ul>" if looked else "")
+    if rows:
+        columns = list(dict.fromkeys(key for row in rows for key in row))
+        heads = (f"<th scope='col'>{escape(str(_HEADS.get(key, key)))}</th>" for key in columns)
+        yield f"<div class='scroll'><table><tr>{''.join(heads)}</tr>"
+        for row in rows:
+            yield f"<tr>{''.join(_cell(key, row.get(key, '')) for key in columns)}</tr>"
+        yield "</table></div>"
+
+
+def _cell(key: str, value: Any) -> str:
+    if key == "confirmed" and isinstance(value, bool):
+        kind, words = ("sure", "confirmed") if value else ("not", "not confirmed")
+        return f"<td class='number {kind}'>{words}</td>"
+    if value is None or value != value:
+        return "<td>–</td>"
+    if isinstance(value, float):
+        return f"<td class='number'>{_percent(value) if key == 'effect' else _number(value)}</td>"
+    return f"<td>{escape(str(value))}</td>"
 
 
 def _use(found: Findings, folder: str) -> Iterator[str]:
     best = found.best
     if best is None or best.model is None:
         return
+    wide = getattr(best.model, "in_features", "inputs")
     lines = (
-        "from isotropy.discovery import Findings\n\n"
+        "import torch\nfrom isotropy.discovery import Findings\n\n"
         f"found = Findings.load({folder!r})\n"
-        f"model = found.best.model  # has the symmetry {best.group}\n"
-        "y = model(x)  # x: a tensor of shape (samples, inputs), in the units of the data"
+        f"model = found.best.model  # {' '.join(best.name.split())}\n"
+        f"x = torch.randn(5, {wide})  # samples, in the order and units of the data\n"
+        "with torch.no_grad():\n    y = model(x)  # values, or logits of classes"
     )
+    if best.labels is None:
+        lines += "\n# sequences x of shape (samples, positions, channels): model(x.mT.flatten(1))"
     yield f"<h2>How to use the model</h2><pre><code>{escape(lines)}</code></pre>"
 
 
-def _partition_picture(labels: NDArray[np.int64]) -> str:
+def _partition_picture(finding: Finding) -> str:
+    """The weights as a coloured matrix, with the names of its rows and columns."""
+    if finding.labels is None or not 0 < finding.labels.size <= LARGEST_PICTURE:
+        return ""
+    labels = np.atleast_2d(finding.labels)
+    rows, columns = labels.shape
+    down, across = _axis_names(finding, "output", rows), _axis_names(finding, "input", columns)
+    left, top = (_LETTER * max(map(len, names)) + 12 for names in (down, across))
+    # a line for each name, while there is room
+    tall, wide = (min(_CELL, max(_SIDE, min(_LINE * k, 2 * _SIDE)) / k) for k in labels.shape)
+    texts = [
+        f"<text x='{left - 5:.1f}' y='{top + (row + 0.5) * tall + 4:.1f}' text-anchor='end'>"
+        f"{escape(down[row])}</text>"
+        for row in range(0, rows, math.ceil(_LINE / tall))
+    ] + [
+        f"<text transform='translate({left + (column + 0.5) * wide + 4:.1f} {top - 5:.1f}) "
+        f"rotate(-90)'>{escape(across[column])}</text>"
+        for column in range(0, columns, math.ceil(_LINE / wide))
+    ]
+    width, height = columns * wide, rows * tall
+    return (
+        f"<figure><svg viewBox='0 0 {left + width + 6:.1f} {top + height + 1:.1f}' role='img' "
+        f"width='{left + width + 6:.1f}' aria-label='{rows} × {columns} weights of a linear map "
+        f"with {escape(finding.name)}, in {len(np.unique(labels[labels >= 0]))} colours'>"
+        f"<image x='{left:.1f}' y='{top:.1f}' width='{width:.1f}' height='{height:.1f}' "
+        f"preserveAspectRatio='none' href='{_pixels(labels)}'/>{''.join(texts)}</svg><figcaption>"
+        "The weights of a linear map, outputs down and inputs across: those of one colour are "
+        "equal.</figcaption></figure>"
+    )
+
+
+def _axis_names(finding: Finding, side: str, count: int) -> list[str]:
+    """The names of columns where a finding has them, cut in the middle: their ends differ."""
+    rep = getattr(finding.symmetry, "rep_out" if side == "output" else "rep_in", None)
+    if rep is not None and rep.size() != count:
+        return [""] * count  # combinations of classes have no names
+    given = getattr(finding, f"{side}_names", None) or ()
+    letter, half = "y" if side == "output" else "x", _LONGEST // 2
+    names = given if len(given) == count else [f"{letter}{place}" for place in range(count)]
+    return [n if len(n) <= _LONGEST else f"{n[: half - 1]}…{n[-half:]}" for n in names]
+
+
+def _pixels(labels: NDArray[np.int64]) -> str:
     """A pixel for each weight, as the text of a PNG; negative labels are white: no weight."""
     from PIL import Image
 
-    blocks = np.unique(labels[labels >= 0])
+    blocks, counts = np.unique(labels[labels >= 0], return_counts=True)
     colours = np.concatenate([_palette(len(blocks)), [[1.0, 1.0, 1.0]]])
+    if len(blocks) > 1 and 2 * counts.max() > labels.size:
+        colours[counts.argmax()] = _QUIET  # as a rule, the zeros around a filter
     which = np.where(labels >= 0, np.searchsorted(blocks, labels), len(blocks))
-    pixels = np.round(colours[np.atleast_2d(which)] * 255).astype(np.uint8)
     buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, format="PNG")
+    Image.fromarray(np.round(colours[which] * 255).astype(np.uint8)).save(buffer, format="PNG")
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"
 
 
 def _effect_picture(finding: Finding) -> str:
     """The effect with its interval, on a line with zero and the margin."""
-    if math.isnan(finding.effect):
+    if not finding.samples or math.isnan(finding.effect):
         return ""
     points = [finding.effect, *finding.interval, 0.0, 1.5 * finding.margin]
     known = [point for point in points if math.isfinite(point)]
     low, high = min(known), max(known)
-    pad = 0.08 * (high - low)
 
     def at(share: float) -> float:
-        inside = min(max(share, low - pad), high + pad)
-        return (inside - low + pad) / (high - low + 2 * pad) * _WIDTH
+        return min(max(_LEFT + (share - low) / (high - low) * _ACROSS, 0.0), _WIDTH)
 
-    def mark(share: float, text: str, dash: str) -> str:
-        return (
-            f"<line x1='{at(share):.1f}' x2='{at(share):.1f}' y1='8' y2='42' "
-            f"stroke='currentColor' stroke-dasharray='{dash}' opacity='.6'/>"
-            f"<text x='{at(share):.1f}' y='56' text-anchor='middle'>{text}</text>"
-        )
-
-    start, end = (at(limit) for limit in finding.interval)
+    zero, edge, middle = at(0.0), at(finding.margin), at(finding.effect)
+    start, end = map(at, finding.interval)
     colour = "var(--sure)" if finding.confirmed else "var(--not)"
+    cost, margin = _percent(finding.effect), _percent(finding.margin)
     return (
-        f"<figure><svg viewBox='0 0 {_WIDTH:g} {_HEIGHT:g}' width='{_WIDTH:g}' role='img' "
-        f"aria-label='cost {_percent(finding.effect)}, margin {_percent(finding.margin)}'>"
-        + mark(0.0, "0", "none")
-        + mark(finding.margin, f"margin {_percent(finding.margin)}", "4 3")
-        + f"<line x1='{start:.1f}' x2='{end:.1f}' y1='25' y2='25' stroke='{colour}' "
-        f"stroke-width='4'/><circle cx='{at(finding.effect):.1f}' cy='25' r='6' "
-        f"fill='{colour}'/></svg><figcaption>What the symmetry costs, as a share of what can be "
-        "learned: estimate and 95 % limits.</figcaption></figure>"
+        f"<figure><svg viewBox='0 0 {_WIDTH:g} 80' width='{_WIDTH:g}' role='img' "
+        f"aria-label='cost {cost}, margin {margin}'>"
+        f"<rect x='0' y='20' width='{edge:.1f}' height='36' fill='var(--sure)' opacity='.13'/>"
+        f"<path d='M{zero:.1f} 20v42M{edge:.1f} 20v42' stroke='#888' stroke-width='1'/>"
+        f"<text x='{zero + 6:.1f}' y='74' text-anchor='end'>0 %</text>"
+        f"<text x='{edge - 6:.1f}' y='74'>margin {margin}</text>"
+        f"<path d='M{start:.1f} 38H{end:.1f}' stroke='{colour}' stroke-width='4'/>"
+        f"<circle cx='{middle:.1f}' cy='38' r='6' fill='{colour}'/>"
+        f"<text x='{middle:.1f}' y='14' text-anchor='middle'>{cost}</text></svg>"
+        "<figcaption>What the symmetry costs, as a share of what can be learned: estimate and "
+        "95 % limits. Shaded: what counts as a symmetry.</figcaption></figure>"
     )

@@ -71,23 +71,23 @@ def test_likelihood_is_the_density_with_the_parameters_integrated_out(labels: li
 
 
 @pytest.mark.parametrize("labels", LINEAR)
-def test_likelihood_under_another_prior_of_the_blocks(labels: list[int]) -> None:
+@pytest.mark.parametrize("zeros", [(), (0,), (1, 3)], ids=["none", "first", "two"])
+def test_likelihood_of_values_drawn_from_another_prior(
+    labels: list[int], zeros: tuple[int, ...]
+) -> None:
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(6, 2)), rng.normal(size=(6, 2))
-    blocks, k = np.array(labels), max(labels) + 1
-    mean, scale = rng.normal(size=k), rng.uniform(0.5, 2, size=k)
+    blocks = np.array(labels)
     found = evidence_of(x, y, noise=0.4, scale=1.7)
-    for centre, width in ((mean, scale), (mean, None), (None, scale)):
-        given, null = density(
-            x,
-            y,
-            blocks,
-            0.4,
-            np.zeros(k) if centre is None else centre,
-            np.full(k, 1.7) if width is None else width,
-        )
-        got = found.likelihood(blocks, mean=centre, scale=width)
-        assert got == pytest.approx(given - null, abs=1e-9)
+    # entries that are zero are a block whose prior is narrow and at zero
+    marked = blocks.copy()
+    marked[list(zeros)] = -1
+    dense = np.unique(np.where(marked < 0, 99, marked), return_inverse=True)[1]
+    k = dense.max() + 1
+    is_zero = np.array([(marked[dense == block] < 0).all() for block in range(k)])
+    mean, width = np.where(is_zero, 0.0, 0.6), np.where(is_zero, 1e-7, 0.9)
+    given, null = density(x, y, dense, 0.4, mean, width)
+    assert found.drawn(marked, 0.6, 0.9) == pytest.approx(given - null, abs=1e-6)
 
 
 def test_likelihood_of_means() -> None:

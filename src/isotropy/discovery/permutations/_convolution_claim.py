@@ -143,10 +143,12 @@ def convolution_claim(coloured: PolynomialColours, data: TaskData) -> Convolutio
     best: ConvolutionClaim | None = None
     for stride in _STRIDES:
         diagonals = np.arange(a.inputs)[None] - stride * np.arange(a.outputs)[:, None]
-        labels = _classes(coloured, canonical_labels(diagonals.ravel()))
+        blocks = canonical_labels(diagonals.ravel())
+        labels = _classes(coloured, blocks)
         if labels.max() == 0:
             continue
-        chance = min(1.0, len(_STRIDES) * exp(min(0.0, -coloured.factor(labels))))
+        factor = coloured.factor(coloured.alive(blocks))
+        chance = min(1.0, len(_STRIDES) * exp(min(0.0, -factor)))
         name = name_sharing(
             labels.reshape(a.outputs, a.inputs),
             input_names=data.input_names,

@@ -29,6 +29,7 @@ Labels = NDArray[np.int64]
 _COARSER = (1.0, 4.0, 16.0)
 _ROUNDING = 3.0
 _MOST_TERMS = 600
+_MOST_COEFFICIENTS = 4000
 _SPARE_ROWS = 10
 # the chance of a coincidence that is let through
 _CHANCE = 0.05
@@ -90,7 +91,12 @@ class PolynomialColours:
     ) -> None:
         self.arrangement = arrangement
         terms = self._terms = _Terms(x, arrangement, degree)
-        if terms.count > _MOST_TERMS or len(x) < terms.count + _SPARE_ROWS:
+        outputs = arrangement.outputs * arrangement.output_channels
+        if terms.count > _MOST_TERMS or terms.count * outputs > _MOST_COEFFICIENTS:
+            raise TooFewRows(
+                f"{terms.count} terms of degree {degree} in {outputs} outputs, too many"
+            )
+        if len(x) < terms.count + _SPARE_ROWS:
             raise TooFewRows(f"{len(x)} rows for {terms.count} terms of degree {degree}")
         targets = _scaled(y, arrangement.output_channels)
         middle, means = terms.values.mean(0), targets.mean(0)
@@ -98,7 +104,7 @@ class PolynomialColours:
         self._problem = LeastSquares(whole.gram, whole.cross, whole.square, len(x) - 1)
         self._noise = float(self._problem.noise_variance())
         self._evidence = PartitionEvidence(self._problem, noise=self._noise)
-        self._labels, _ = self._evidence.search(progress)
+        self._labels = self._evidence.best(progress)
         # constants of the polynomial, whose errors come with those of the coefficients
         shared = torch.as_tensor(self._evidence.estimate(self._labels)).reshape(self._problem.shape)
         self._offsets = means - shared @ middle
@@ -141,9 +147,7 @@ class PolynomialColours:
         Positions that belong to one, or that do not matter, are no longer among those that
         another could have been found on.
         """
-        parts = [
-            (self._shared_against_apart(*self._orbit_blocks(p)), p) for p in group.components()
-        ]
+        parts = [(self.factor(self._orbit_blocks(p)), p) for p in group.components()]
         taken = np.zeros(group.inputs, dtype=bool)
         taken[list(self.ignored)] = True
         taken_out = np.zeros(group.outputs, dtype=bool)
@@ -175,8 +179,8 @@ class PolynomialColours:
             group: The group.
             margin: The largest cost that counts as a symmetry.
         """
-        shared, apart = self._orbit_blocks(group)
-        factor = self._shared_against_apart(shared, apart)
+        shared = self._orbit_blocks(group)
+        factor = self.factor(shared)
         chance = exp(min(0.0, log_conjugates(group) - factor))
         natural = natural_groups(group.inputs, group.outputs)
         if factor > 0 and any(group.equals(known) for known in natural):
@@ -195,19 +199,30 @@ class PolynomialColours:
     def factor(self, labels: Labels) -> float:
         """The log Bayes factor of a partition against coefficients all different.
 
-        Args:
-            labels: Canonical labels, shape (coefficients,).
-        """
-        count = len(labels)
-        zeros = self._labels == self._zero
-        apart = np.unique(np.where(zeros, -1, np.arange(count)), return_inverse=True)[1]
-        return self._shared_against_apart(labels, apart)
+        It is taken at the mean and width of coefficients where it is least; those that are zero
+        stay so in both.
 
-    def _orbit_blocks(self, group: PairGroup) -> tuple[Labels, Labels]:
-        """Blocks of coefficients: equal along orbits, and all different; block 0 is zero."""
+        Args:
+            labels: Blocks of coefficients, shape (coefficients,); −1 for those that are zero.
+        """
+        live = self._labels != self._zero
+        if not live.any():
+            return 0.0
+        apart = np.where(live, np.arange(len(live)), -1)
+        values, weights = self._evidence.fitted[live], 1 / self._evidence.variance[live]
+        middle = float(np.average(values, weights=weights))
+        size = float(np.sqrt(np.average(values**2, weights=weights)))
+        return min(
+            self._evidence.drawn(labels, mean, size * width)
+            - self._evidence.drawn(apart, mean, size * width)
+            for mean in (0.0, middle)
+            for width in _WIDTHS
+        )
+
+    def _orbit_blocks(self, group: PairGroup) -> Labels:
+        """Coefficients in blocks by orbit; −1 where all of an orbit is zero."""
         a, terms = self.arrangement, self._terms
         count = len(self._labels)
-        zeros = self._labels == self._zero
         cells = np.arange(count).reshape(a.output_channels, a.outputs, terms.count)
         here, there = [], []
         for to_in, to_out in group.generators:
@@ -217,37 +232,12 @@ class PolynomialColours:
             (np.ones(count * len(here)), (np.concatenate(here), np.concatenate(there))),
             (count, count),
         )
-        orbits = connected_components(links, directed=False)[1]
-        # an orbit is zero where all of it is
-        alive = np.bincount(orbits, ~zeros)[orbits] > 0
-        shared = np.unique(np.where(alive, orbits, -1), return_inverse=True)[1]
-        apart = np.unique(np.where(zeros, -1, np.arange(count)), return_inverse=True)[1]
-        return shared, apart
+        return self.alive(connected_components(links, directed=False)[1])
 
-    def _shared_against_apart(self, shared: Labels, apart: Labels) -> float:
-        """The log Bayes factor, at the mean and width of coefficients where it is least."""
+    def alive(self, blocks: Labels) -> Labels:
+        """The same blocks of coefficients, those that are zero altogether as −1."""
         live = self._labels != self._zero
-        if not live.any():
-            return 0.0
-        values = self._evidence.estimate(apart)
-        weights = 1 / self._evidence.variance[live]
-        middle = float(np.average(values[live], weights=weights))
-        size = float(np.sqrt(np.average(values[live] ** 2, weights=weights)))
-
-        def likelihood(blocks: Labels, mean: float, width: float) -> float:
-            alone = np.zeros(int(blocks.max()) + 1, dtype=bool)
-            alone[blocks[live]] = True
-            return self._evidence.likelihood(
-                blocks,
-                mean=np.where(alone, mean, 0.0),
-                scale=np.where(alone, size * width, self._evidence.scale or size),
-            )
-
-        return min(
-            likelihood(shared, mean, width) - likelihood(apart, mean, width)
-            for mean in (0.0, middle)
-            for width in _WIDTHS
-        )
+        return np.where(np.bincount(blocks, live)[blocks] > 0, blocks, -1)
 
 
 class TooFewRows(ValueError):

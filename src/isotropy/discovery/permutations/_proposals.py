@@ -146,7 +146,8 @@ def propose(
             consider(group, "gradients of a network", adapted=True)
         tried.append("swaps of positions, and gradients, of a network")
     convolution = None
-    if judge is not None and degrees[0] == 1:
+    around = [p for p in found if any(p.group.contains(shift) for shift in _shifts(n, m))]
+    if judge is not None and degrees[0] == 1 and not around:
         convolution = convolution_claim(judge, data)
         tried.append("sharing along diagonals")
     found.sort(key=lambda p: -p.group.order)
@@ -219,6 +220,12 @@ class _Search:
             equalities = len(at) * len(to) - _pair_orbits(group)
         small = log(min(1.0, max(upper, _RESOLUTION) / scale))
         return exp(min(0.0, log_conjugates(group) + 0.5 * equalities * small))
+
+
+def _shifts(n: int, m: int) -> list[PairGroup]:
+    """The cyclic shifts of inputs and outputs together, which a convolution without ends has."""
+    shift = np.roll(np.arange(n), -1)
+    return [PairGroup(((shift, shift),), n, n)] if n == m else []
 
 
 def _pair_orbits(group: PairGroup) -> int:

@@ -115,36 +115,48 @@ class PartitionEvidence:
             TypeError: If the labels are not integers.
             ValueError: If there is not one for each entry, or one is negative.
         """
-        labels = self._checked(labels)
-        m, n = self.problem.shape
-        blocks = int(labels.max()) + 1
-        rows = np.zeros((m, blocks, n))
-        rows[np.repeat(np.arange(m), n), labels, np.tile(np.arange(n), m)] = 1.0
+        return self._moments_of(self._checked(labels).reshape(self.problem.shape))
+
+    def _moments_of(self, blocks: Labels) -> tuple[Array, Array]:
+        """The same for labels of shape (m, n), −1 for entries that are in no block."""
+        m, n = blocks.shape
+        count = int(blocks.max()) + 1
+        output, column = np.nonzero(blocks >= 0)
+        block = blocks[output, column]
+        rows = np.zeros((m, count, n))
+        rows[output, block, column] = 1.0
         inner: Array = np.tensordot(rows @ self.gram, rows, axes=([0, 2], [0, 2]))
-        linear: Array = np.bincount(labels, self.cross, minlength=blocks).astype(np.float64)
+        cross = self.cross.reshape(m, n)[output, column]
+        linear: Array = np.bincount(block, cross, minlength=count).astype(np.float64)
         return inner, linear
 
-    def likelihood(
-        self, labels: Labels, *, mean: Array | None = None, scale: Array | None = None
-    ) -> float:
-        """The log evidence of the data given a partition, relative to G = 0.
+    def likelihood(self, labels: Labels) -> float:
+        """The log evidence of the data given a partition, relative to G = 0."""
+        return float(self.gaussian(*self.moments(labels)))
+
+    def drawn(self, labels: Labels, mean: float, width: float) -> float:
+        """The log evidence of values of blocks drawn from N(mean, width²), relative to G = 0.
 
         Args:
-            labels: Canonical labels.
-            mean: The prior mean of each block, shape ``(k,)``; by default 0.
-            scale: The prior standard deviation of each block; by default τ.
+            labels: The block of each entry, shape ``(K,)``; −1 for entries that are zero.
+            mean: The mean of values.
+            width: Their standard deviation.
         """
-        inner, linear = self.moments(labels)
-        if mean is None and scale is None:
-            return float(self.gaussian(inner, linear))
-        centre = np.zeros(len(linear)) if mean is None else mean
-        widths = np.full(len(linear), self.weight**-0.5) if scale is None else scale
-        at_centre = linear @ centre - 0.5 * centre @ inner @ centre
-        # in units of the widths, every block has a standard normal prior
-        scaled, shifted = inner * np.outer(widths, widths), (linear - inner @ centre) * widths
-        root = np.linalg.cholesky(scaled + np.eye(len(widths)))
-        whitened = np.linalg.solve(root, shifted)
-        return float(at_centre + 0.5 * whitened @ whitened - np.log(np.diagonal(root)).sum())
+        m, n = self.problem.shape
+        blocks = labels.reshape(m, n)
+        live = blocks >= 0
+        if len(np.unique(labels[labels >= 0])) < live.sum():
+            kept = np.unique(np.where(live, blocks, -1), return_inverse=True)[1].reshape(m, n)
+            kept = kept - int(not live.all())
+            inner, linear = self._moments_of(kept)
+            return _drawn(inner, linear, mean, width)
+        # entries that share with none are told by their own output alone
+        cross = self.cross.reshape(m, n)
+        return sum(
+            _drawn(self.gram[np.ix_(row, row)], cross[i, row], mean, width)
+            for i, row in enumerate(live)
+            if row.any()
+        )
 
     def score(self, labels: Labels) -> float:
         """The log evidence with the log prior of the partition, up to a constant of K."""
@@ -169,8 +181,14 @@ class PartitionEvidence:
 
         Args:
             progress: Told of each sweep.
+
+        Raises:
+            KeyboardInterrupt: If Ctrl-C stopped it; ``search`` keeps what it has.
         """
-        return self.search(progress)[0]
+        labels, interrupted = self.search(progress)
+        if interrupted:
+            raise KeyboardInterrupt
+        return labels
 
     def search(self, progress: ProgressCallback | None = None) -> tuple[Labels, bool]:
         """As ``best``, and whether Ctrl-C stopped it: then the best partition until then."""
@@ -211,3 +229,13 @@ class PartitionEvidence:
         whitened = np.linalg.solve(root, linear[..., None])[..., 0]
         logdet = 2 * np.log(np.diagonal(root, axis1=-2, axis2=-1)).sum(-1) - k * log(self.weight)
         return np.asarray(0.5 * (whitened**2).sum(-1) - 0.5 * logdet)
+
+
+def _drawn(inner: Array, linear: Array, mean: float, width: float) -> float:
+    """The log evidence of ψ ~ N(mean, width²), from M and b."""
+    centre = np.full(len(linear), mean)
+    at_centre = linear @ centre - 0.5 * centre @ inner @ centre
+    # in units of the width, every block has a standard normal prior
+    root = np.linalg.cholesky(width**2 * inner + np.eye(len(linear)))
+    whitened = np.linalg.solve(root, width * (linear - inner @ centre))
+    return float(at_centre + 0.5 * whitened @ whitened - np.log(np.diagonal(root)).sum())
