@@ -54,7 +54,7 @@ def test_sharing_is_found_and_pays(monkeypatch: pytest.MonkeyPatch) -> None:
     ours, oracle, free = (runs.measured(name) for name in ("Ours", "Oracle", "No sharing"))
     assert ours["PD"] == oracle["PD"] == [0.0]
     assert ours["l2"][0] < 0.5 * free["l2"][0]
-    assert oracle["l2"][0] < 0.5 * free["l2"][0]
+    assert ours["l2"] == oracle["l2"]  # the same partition, trained from the same weights
     # sums of two numbers vary by 2 · (9² − 1) / 12
     assert free["l2"][0] < 0.05 * 2 * 80 / 12
 

@@ -311,10 +311,10 @@ def test_many_names_do_not_overlap() -> None:
 
 
 def test_combinations_of_classes_have_no_names() -> None:
-    symmetry = Symmetry(S(3), V, 3 * Scalar)
-    labels = np.repeat([[0], [1]], 3, axis=1)
+    symmetry = Symmetry(S(4), V, 3 * Scalar)
+    labels = np.repeat([[0], [1]], 4, axis=1)
     page = finding_page([Finding("", "", "", "", symmetry=symmetry, labels=labels)])
-    assert list(axis(page, True)) == ["x0", "x1", "x2"]
+    assert list(axis(page, True)) == ["x0", "x1", "x2", "x3"]
     assert list(axis(page, False)) == [""]
 
 

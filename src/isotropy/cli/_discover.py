@@ -85,7 +85,7 @@ def discover(
             )
     answer = _together(found, named=data is None)
     if out is not None:
-        answer["saved"] = str(_saved(found, out, data is None))
+        answer["saved"] = str(_saved(found, tasks, out, data is None))
     return Answer(answer, _text(found, tasks, answer.get("saved")))
 
 
@@ -130,13 +130,17 @@ def _together(found: "dict[str, Findings]", named: bool) -> dict[str, Any]:
     return answer
 
 
-def _saved(found: "dict[str, Findings]", out: Path, named: bool) -> Path:
+def _saved(
+    found: "dict[str, Findings]", tasks: "dict[str, Dataset]", out: Path, named: bool
+) -> Path:
     from isotropy.report import write_finding_page
 
     for name, findings in found.items():
         folder = out / name.replace(" ", "-") if named else out
         findings.save(folder)
-        write_finding_page(findings, folder / "report.html", title=name)
+        write_finding_page(
+            findings, folder / "report.html", title=Path(name).name, data=repr(tasks[name])
+        )
     return out
 
 

@@ -199,6 +199,8 @@ class _Claim:
             samples=self.test.samples,
             symmetry=self.symmetry,
             labels=proposals.labels,
+            input_names=outside.input_names or (),
+            output_names=outside.output_names or (),
         )
         if not fit_models:
             return finding
@@ -253,7 +255,7 @@ def _without_effect(
     test = claim_test(*losses, margin=margin, level=level, groups=outside.groups)
     if not test.confirmed:
         return []
-    names = outside.input_names or tuple(map(str, range(a.inputs)))
+    names = outside.input_names or tuple(f"x{p}" for p in range(a.inputs))
     listed = ", ".join(names[p] for p in ignored)
     return [
         Finding(

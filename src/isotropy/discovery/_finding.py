@@ -25,7 +25,7 @@ _FILE, _WEIGHTS, _LIST = "finding.json", "model.safetensors", "findings.json"
 # what is written as it is; the other fields have a form of their own
 _PLAIN = (
     *("name", "group", "order", "dimension", "action", "approximate", "confirmed", "p_value"),
-    *("effect", "margin", "samples", "method", "trivial", "notes"),
+    *("effect", "margin", "samples", "method", "trivial", "notes", "input_names", "output_names"),
 )
 
 
@@ -53,6 +53,8 @@ class Finding:
         labels: Which weights of a linear map are equal, shape (d_out, d_in) or (K,).
         model: The model that has the symmetry.
         model_spec: What ``build_model`` makes such a model from; needed to save it.
+        input_names: Of the positions of the input, where they have names.
+        output_names: Of those of the output.
 
     Example:
         >>> finding = Finding(
@@ -88,11 +90,14 @@ class Finding:
     labels: NDArray[np.int64] | None = field(default=None, repr=False)
     model: nn.Module | None = field(default=None, repr=False)
     model_spec: Mapping[str, Any] | None = None
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not 0 <= self.p_value <= 1:
             raise ValueError(f"expected a p-value between 0 and 1, got {self.p_value!r}")
-        object.__setattr__(self, "notes", tuple(self.notes))
+        for name in ("notes", "input_names", "output_names"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         object.__setattr__(self, "interval", (float(self.interval[0]), float(self.interval[1])))
         for name, kind in (("approximate", bool), ("confirmed", bool), ("p_value", float)):
             object.__setattr__(self, name, kind(getattr(self, name)))  # numpy's own have no JSON
@@ -139,7 +144,8 @@ class Finding:
         written = None if self.symmetry is None else json.loads(self.symmetry.to_json())
         spec = None if self.model_spec is None else dict(self.model_spec)
         rest = {"interval": list(self.interval), "symmetry": written, "model": spec}
-        return {**plain, "notes": list(self.notes), **rest}
+        lists = {name: list(plain[name]) for name in ("notes", "input_names", "output_names")}
+        return {**plain, **lists, **rest}
 
     def save(self, folder: str | Path) -> Path:
         """Write ``finding.json`` and, where there is a model, ``model.safetensors``.

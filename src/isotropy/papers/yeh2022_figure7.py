@@ -73,7 +73,8 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         f"{chosen['seeds']} seeds with 1.96 standard errors to either side; published as curves",
         "signed sum: odd positions are negated, so that positions share by parity",
         "100 rows to train and 150 to validate, both used in every last fit, which stops early on "
-        f"250 more; absolute error, AdamW, {chosen['epochs']} steps",
+        f"250 more; absolute error, AdamW, {chosen['epochs']} steps; starting weights are those of "
+        "the seed, the same with and without sharing",
         "Augerino: three permutations by Gumbel-Sinkhorn matrices, which here are learned; its "
         "weights are not shared, so it has no partition",
         "ours: three restarts of 100 steps of the assignments, the partitions weighed by "

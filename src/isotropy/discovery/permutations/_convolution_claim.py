@@ -103,6 +103,8 @@ class ConvolutionClaim:
             samples=test.samples,
             symmetry=self.name.symmetry,
             labels=self.labels,
+            input_names=outside.input_names or (),
+            output_names=outside.output_names or (),
         )
         if not fit_models:
             return finding

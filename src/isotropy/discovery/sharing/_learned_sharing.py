@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,6 +23,8 @@ from isotropy.discovery.sharing._relaxation import Optimiser, relax_sharing
 
 if TYPE_CHECKING:
     from isotropy.discovery.naming._naming import SharingName
+
+_log = logging.getLogger(__name__)
 
 Method = Literal["evidence", "relaxation", "brute force"]
 
@@ -157,7 +160,13 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
             raise ValueError(f"expected a validation share between 0 and 1, got {self.validation}")
         if self.model is not None and not self._is_linear():
             self._fit_model(self.model, X, y)
-            return self
+        else:
+            self._fit_map(X, y)
+        if self.interrupted_:
+            _log.warning("interrupted: the partition is the best that was found until then")
+        return self
+
+    def _fit_map(self, X: ArrayLike | Tensor | None, y: ArrayLike | Tensor) -> None:
         targets = _table(y, "targets")
         inputs = None if X is None else _table(X, "inputs")
         if inputs is not None and len(inputs) != len(targets):
@@ -173,7 +182,6 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
             self.__dict__.pop(found, None)  # of an earlier fit with other settings
         self._flat_target = np.ndim(y) == 1
         self._fit_linear(inputs, targets)
-        return self
 
     def predict(self, X: ArrayLike | Tensor) -> NDArray[np.float64]:
         """Targets of new inputs, by the fitted parameters that share.
