@@ -125,15 +125,19 @@ def discover(
         claim.test = test
     confirmed = [claim for claim in claims if claim.test is not None and claim.test.confirmed]
     seen = data.rows(np.concatenate([find, fit]))
+    rival = free
+    if fit_models and any(test.confirmed for test in tests):
+        # models are compared on equal terms: both fitted to all rows but those of the test
+        rival = fit_free_predictor(seen.x, seen.y, data.task, seed=seed + 1)
     found = [
-        claim.finding(proposals, seen, outside, free, fit_models, seed)
+        claim.finding(proposals, seen, outside, rival, fit_models, seed)
         for claim in confirmed
         if not any(claim.is_within(other) for other in confirmed)
     ]
     if diagonal is not None and tests[-1].confirmed:
         # what turns a filter around is said with it
         found = [f for f in found if f.order != diagonal.name.order]
-        found.insert(0, diagonal.finding(tests[-1], seen, outside, free, fit_models))
+        found.insert(0, diagonal.finding(tests[-1], seen, outside, rival, fit_models))
     return Findings(
         found,
         [
