@@ -15,7 +15,7 @@ from torch import Tensor
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.data import Dataset
-from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._finding import Finding, Findings, Layout
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, confirm, holm
 from isotropy.discovery.confirming._free_predictor import (
     FreePredictor,
@@ -25,6 +25,7 @@ from isotropy.discovery.confirming._free_predictor import (
 )
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.naming._naming import SharingName, name_permutations
+from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._convolution_claim import compared
 from isotropy.discovery.permutations._proposals import Proposal, Proposals, propose
 from isotropy.discovery.permutations._symmetric_model import fit_symmetric_model
@@ -33,6 +34,8 @@ from isotropy.reps import Symmetry
 
 # a symmetry that surely costs more than this share is called approximate
 _EXACT = 0.01
+# shares of variance or entropy, unexplained, that are worth a note
+_MUCH_LEFT, _NOTHING = 0.05, 0.97
 
 
 def discover(
@@ -97,7 +100,7 @@ def discover(
     proposals = propose(data.rows(find), margin=margin, candidates=candidates, seed=seed)
     tell(Step(1, 4, "fitting a predictor free of symmetry"))
     fitted, outside = data.rows(fit), data.rows(held)
-    free = fit_free_predictor(fitted.x, fitted.y, data.task, seed=seed + 1)
+    free = _free_predictor(fitted, seed + 1)
     tell(Step(2, 4, "confirming"))
     claims = [_Claim(proposal, data) for proposal in proposals.claims]
     tests = confirm(
@@ -128,16 +131,15 @@ def discover(
     rival = free
     if fit_models and any(test.confirmed for test in tests):
         # models are compared on equal terms: both fitted to all rows but those of the test
-        rival = fit_free_predictor(seen.x, seen.y, data.task, seed=seed + 1)
-    found = [
-        claim.finding(proposals, seen, outside, rival, fit_models, seed)
-        for claim in confirmed
-        if not any(claim.is_within(other) for other in confirmed)
-    ]
+        rival = _free_predictor(seen, seed + 1)
+    shown = [claim for claim in confirmed if not any(claim.is_within(other) for other in confirmed)]
+    found = []
     if diagonal is not None and tests[-1].confirmed:
         # what turns a filter around is said with it
-        found = [f for f in found if f.order != diagonal.name.order]
-        found.insert(0, diagonal.finding(tests[-1], seen, outside, rival, fit_models))
+        turned = PairGroup(diagonal.name.generators, *reversed(diagonal.labels.shape))
+        shown = [claim for claim in shown if not turned.contains(claim.group)]
+        found.append(diagonal.finding(tests[-1], seen, outside, rival, fit_models))
+    found += [claim.finding(proposals, seen, outside, rival, fit_models, seed) for claim in shown]
     return Findings(
         found,
         [
@@ -174,6 +176,7 @@ class _Claim:
         self.symmetry = Symmetry(
             named.group, a.channels * named.rep_in, a.output_channels * named.rep_out
         )
+        self.layout = Layout(a.channels, a.output_channels, data.channels_first)
 
     def is_within(self, other: _Claim) -> bool:
         return other.group.order > self.group.order and other.group.contains(self.group)
@@ -202,6 +205,8 @@ class _Claim:
             margin=self.test.margin,
             samples=self.test.samples,
             symmetry=self.symmetry,
+            custom=self.name.custom,
+            layout=self.layout,
             labels=proposals.labels,
             input_names=outside.input_names or (),
             output_names=outside.output_names or (),
@@ -215,6 +220,17 @@ class _Claim:
             predicted = model(outside.x.to(model.x_mean))
         note = compared(predicted, free, outside)
         return replace(finding, model=model, model_spec=spec, notes=(note,))
+
+
+def _free_predictor(data: TaskData, seed: int) -> FreePredictor:
+    return fit_free_predictor(
+        data.x,
+        data.y,
+        data.task,
+        classes=data.arrangement.outputs,
+        groups=data.groups,
+        seed=seed,
+    )
 
 
 def _tried(name: SharingName, method: str, chance: float, test: ClaimTest | None) -> dict[str, Any]:
@@ -280,7 +296,16 @@ def _without_effect(
 
 
 def _notes(free: FreePredictor, fitted: TaskData, outside: TaskData) -> list[str]:
-    return [
-        f"free predictor: {free.kind}, leaves {free.unexplained:.2g} of the variance or entropy; "
+    what = "entropy" if fitted.task == "classification" else "variance"
+    notes = [
+        f"{fitted.task}; free predictor: {free.kind}, leaves {free.unexplained:.2g} of the {what}; "
         f"fitted to {len(fitted.x)} rows, claims tested on {len(outside.x)} others"
     ]
+    if free.unexplained > _NOTHING:
+        notes.append("next to nothing could be learned from these rows, so nothing can be claimed")
+    elif free.unexplained > _MUCH_LEFT:
+        notes.append(
+            f"claims are about what the predictor has learned: the {free.unexplained:.0%} that it "
+            "leaves may be noise, or have less symmetry"
+        )
+    return notes

@@ -6,18 +6,19 @@ import html
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import nn
+from numpy.typing import ArrayLike, NDArray
+from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, json_text, write_json
 from isotropy.discovery._standardised import build_model
-from isotropy.reps import Symmetry
+from isotropy.discovery.naming._row_rep import RowRep
+from isotropy.reps import Rep, Symmetry
 
 _FORMAT = 1
 _PLACES = {"findings": "finding", "trivial": "trivial"}
@@ -27,6 +28,21 @@ _PLAIN = (
     *("name", "group", "order", "dimension", "action", "approximate", "confirmed", "p_value"),
     *("effect", "margin", "samples", "method", "trivial", "notes", "input_names", "output_names"),
 )
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How rows of data are laid out for a model, channel by channel over positions.
+
+    Args:
+        channels: Channels of inputs; more than one where they have positions and channels.
+        output_channels: Those of outputs.
+        channels_first: Whether they come before positions in the data.
+    """
+
+    channels: int = 1
+    output_channels: int = 1
+    channels_first: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +66,8 @@ class Finding:
         trivial: Why it holds for a trivial reason; empty where it does not.
         notes: Anything else worth knowing.
         symmetry: The group and its actions.
+        custom: Representations that ``symmetry`` names and the library does not.
+        layout: How data are laid out.
         labels: Which weights of a linear map are equal, shape (d_out, d_in) or (K,).
         model: The model that has the symmetry.
         model_spec: What ``build_model`` makes such a model from; needed to save it.
@@ -87,6 +105,8 @@ class Finding:
     trivial: str = ""
     notes: tuple[str, ...] = ()
     symmetry: Symmetry | None = None
+    custom: Mapping[str, RowRep] = field(default_factory=dict, repr=False)
+    layout: Layout = Layout()
     labels: NDArray[np.int64] | None = field(default=None, repr=False)
     model: nn.Module | None = field(default=None, repr=False)
     model_spec: Mapping[str, Any] | None = None
@@ -128,6 +148,32 @@ class Finding:
             return "holds trivially"
         return "confirmed" if self.confirmed else "not confirmed"
 
+    def predict(self, X: ArrayLike | Tensor) -> NDArray[np.float64]:
+        """What the model predicts for data as they were given: values, or logits of classes.
+
+        Args:
+            X: Inputs, shape ``(N, n)``, or ``(N, n, channels)`` for sequences and sets.
+
+        Raises:
+            ValueError: If there is no model, or the shape is not that of the data.
+        """
+        if self.model is None:
+            raise ValueError(f"expected a model of {self.name!r:.80} to predict with, got none")
+        like = next(self.model.parameters())
+        x = torch.as_tensor(X if isinstance(X, Tensor) else np.asarray(X)).to(like)
+        axes = 2 if self.layout.channels == 1 else 3
+        if x.ndim != axes:
+            raise ValueError(f"expected inputs with {axes} axes, got shape {tuple(x.shape)}")
+        if x.ndim == 3:
+            x = (x if self.layout.channels_first else x.transpose(1, 2)).flatten(1)
+        with torch.no_grad():
+            y = self.model(x)
+        if self.layout.output_channels > 1:
+            y = y.unflatten(1, (self.layout.output_channels, -1))
+            y = y if self.layout.channels_first else y.transpose(1, 2)
+        predicted: NDArray[np.float64] = y.double().cpu().numpy()
+        return predicted
+
     def to_json(self) -> dict[str, Any]:
         """Everything but the labels and the weights, of what JSON knows.
 
@@ -143,7 +189,14 @@ class Finding:
                 del plain[name]
         written = None if self.symmetry is None else json.loads(self.symmetry.to_json())
         spec = None if self.model_spec is None else dict(self.model_spec)
-        rest = {"interval": list(self.interval), "symmetry": written, "model": spec}
+        tables = {name: rep.table.tolist() for name, rep in self.custom.items()}
+        rest = {
+            "interval": list(self.interval),
+            "symmetry": written,
+            "custom": tables,
+            "layout": asdict(self.layout),
+            "model": spec,
+        }
         lists = {name: list(plain[name]) for name in ("notes", "input_names", "output_names")}
         return {**plain, **lists, **rest}
 
@@ -345,7 +398,9 @@ def _restored(given: dict[str, Any], folder: Path) -> Finding:
     plain["effect"] = math.nan if given["effect"] is None else given["effect"]
     interval = (-math.inf if low is None else low, math.inf if high is None else high)
     written, spec, labels = given["symmetry"], given["model"], given["labels"]
-    symmetry = None if written is None else Symmetry.from_json(json.dumps(written))
+    custom = {name: RowRep(name, table) for name, table in given["custom"].items()}
+    named: dict[str, Rep] = dict(custom)
+    symmetry = None if written is None else Symmetry.from_json(json.dumps(written), named)
     partition = None if labels is None else np.array(labels)
     model = None
     if given["has_weights"]:
@@ -354,6 +409,8 @@ def _restored(given: dict[str, Any], folder: Path) -> Finding:
         **plain,
         interval=interval,
         symmetry=symmetry,
+        custom=custom,
+        layout=Layout(**given["layout"]),
         labels=partition,
         model=model,
         model_spec=spec,

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sympy.combinatorics import Permutation, PermutationGroup
 
-from isotropy.discovery import _automorphisms
+from isotropy.discovery.naming import _automorphisms
 from isotropy.discovery.naming._automorphisms import Automorphisms, automorphisms
 from isotropy.discovery.naming._permutation_parts import (
     chain_order,

@@ -1,12 +1,15 @@
-"""A predictor free of any symmetry, to hold claims against: the best of three simple families."""
+"""A predictor free of any symmetry, to hold claims against: the best of a few families."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -14,6 +17,7 @@ from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 
 Task = Literal["regression", "classification"]
+Predict = Callable[[Tensor], Tensor]
 
 # a network is not tried where a polynomial leaves less than this share of the variance
 _EXACT = 1e-4
@@ -25,6 +29,8 @@ _RIDGES = (1e-10, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 _CLASS_RIDGES = (1e-4, 1e-2, 1.0)
 _HELD_OUT = 0.25
 _PATIENCE = 40
+# trees are grown for each output by itself
+_MOST_TREES = 8
 
 
 @dataclass(frozen=True)
@@ -32,7 +38,8 @@ class FreePredictor:
     """A fitted predictor.
 
     Args:
-        kind: ``"linear"``, ``"quadratic"`` or ``"network"``.
+        kind: ``"linear"``, ``"quadratic"`` or ``"network"``, with ``" and trees"`` behind it where
+            trees explain some of what the first leaves.
         predict: From inputs, shape ``(N, n)``, to predictions ``(N, k)``: values, or logits of
             classes.
         constant: The best constant prediction, shape ``(k,)``.
@@ -46,7 +53,7 @@ class FreePredictor:
     """
 
     kind: str
-    predict: Callable[[Tensor], Tensor]
+    predict: Predict
     constant: Tensor
     unexplained: float
 
@@ -64,62 +71,79 @@ def sample_losses(prediction: Tensor, y: Tensor, task: Task) -> Tensor:
     return (prediction.double() - y.double()).square().sum(-1)
 
 
+@dataclass(frozen=True)
+class _Fit:
+    """A family fitted to most rows: its share of loss on the others, and how to fit all rows."""
+
+    unexplained: float
+    kind: str
+    partial: Predict
+    again: Callable[[], Predict]
+
+
 def fit_free_predictor(
     x: Tensor,
     y: Tensor,
     task: Task,
     *,
+    classes: int | None = None,
+    groups: NDArray[np.int64] | None = None,
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> FreePredictor:
     """Fit a linear map, a polynomial of degree two and a network; keep the best on held-out rows.
 
+    What the best one leaves is given to boosted trees, which are added where they help: a claim is
+    only as good as the predictor that it is held against.
+
     Args:
         x: Inputs, shape ``(N, n)``.
         y: Targets, shape ``(N, k)``, or classes ``(N,)``.
         task: What the targets are.
-        seed: Of the held-out rows and the network.
+        classes: How many classes there are, some of which these rows may lack.
+        groups: Which rows belong together, and are held out together.
+        seed: Of the held-out rows, the network and the trees.
         progress: Told of each family.
     """
     x = x.double()
+    tell = progress or (lambda step: None)
     rng = make_generator(seed)
-    order = torch.randperm(len(x), generator=rng)
-    held = max(1, round(_HELD_OUT * len(x)))
-    rest, hold = order[held:], order[:held]
-    constant = _constant(y[rest], task, _classes(y))
-    worst = float(sample_losses(constant.expand(held, -1), y[hold], task).mean()) + 1e-300
-    found: list[tuple[float, str, Callable[[], Callable[[Tensor], Tensor]]]] = []
+    rest, hold = map(torch.as_tensor, held_out_rows(len(x), _HELD_OUT, groups, rng))
+    width = y.shape[1] if y.ndim == 2 else max(int(y.max()) + 1, classes or 0)
+    constant = _constant(y[rest], task, width)
+    worst = float(sample_losses(constant.expand(len(hold), -1), y[hold], task).mean()) + 1e-300
+    fits: list[_Fit] = []
 
-    def consider(
-        kind: str, fitted: Callable[[Tensor], Tensor], again: Callable[[], Callable[..., Tensor]]
-    ) -> None:
-        loss = float(sample_losses(fitted(x[hold]), y[hold], task).mean())
-        found.append((loss / worst, kind, again))
+    def consider(kind: str, partial: Predict, again: Callable[[], Predict]) -> _Fit:
+        loss = float(sample_losses(partial(x[hold]), y[hold], task).mean())
+        fits.append(_Fit(loss / worst, kind, partial, again))
+        return fits[-1]
 
     for done, degree in enumerate((1, 2)):
-        if progress is not None:
-            progress(Step(done, 3, "free predictor"))
-        width = x.shape[1] if degree == 1 else _quadratic_width(x.shape[1])
-        if degree == 2 and (width > _MOST_FEATURES or width > 2 * len(rest)):
+        tell(Step(done, 4, "free predictor"))
+        terms = x.shape[1] if degree == 1 else _quadratic_width(x.shape[1])
+        if degree == 2 and (terms > _MOST_FEATURES or terms > 2 * len(rest)):
             continue
         for ridge in _RIDGES if task == "regression" else _CLASS_RIDGES:
-            fitted = _fit_polynomial(x[rest], y[rest], task, degree, ridge)
-            consider(
-                "linear" if degree == 1 else "quadratic",
-                fitted,
-                lambda d=degree, r=ridge: _fit_polynomial(x, y, task, d, r),  # type: ignore[misc]
-            )
-    if min(entry[0] for entry in found) > _EXACT:
-        if progress is not None:
-            progress(Step(2, 3, "free predictor"))
-        network = _fit_network(x[rest], y[rest], x[hold], y[hold], task, rng)
+            fit = partial(_fit_polynomial, width=width, task=task, degree=degree, ridge=ridge)
+            consider(_SIMPLEST_FIRST[degree - 1], fit(x[rest], y[rest]), partial(fit, x, y))
+    if min(fit.unexplained for fit in fits) > _EXACT:
+        tell(Step(2, 4, "free predictor"))
+        network = _fit_network(x[rest], y[rest], x[hold], y[hold], task, width, rng)
         consider("network", network, lambda: network)
-    least = min(entry[0] for entry in found)
-    unexplained, kind, again = min(
-        (entry for entry in found if entry[0] <= _MUCH_BETTER * least + _EXACT),
-        key=lambda entry: (_SIMPLEST_FIRST.index(entry[1]), entry[0]),
+    least = min(fit.unexplained for fit in fits)
+    best = min(
+        (fit for fit in fits if fit.unexplained <= _MUCH_BETTER * least + _EXACT),
+        key=lambda fit: (_SIMPLEST_FIRST.index(fit.kind), fit.unexplained),
     )
-    return FreePredictor(kind, again(), _constant(y, task, _classes(y)), unexplained)
+    whole = _constant(y, task, width)
+    if best.unexplained > _EXACT and whole.numel() <= _MOST_TREES:
+        tell(Step(3, 4, "free predictor"))
+        grown = _with_trees(x[rest], y[rest], best.partial, task, seed)
+        added = consider(f"{best.kind} and trees", grown, lambda: grown)
+        if added.unexplained < best.unexplained / _MUCH_BETTER:
+            best = added
+    return FreePredictor(best.kind, best.again(), whole, best.unexplained)
 
 
 def quadratic_terms(x: Tensor) -> Tensor:
@@ -140,8 +164,31 @@ def _quadratic_width(n: int) -> int:
     return n + n * (n + 1) // 2
 
 
-def _classes(y: Tensor) -> int:
-    return int(y.max()) + 1 if y.ndim == 1 else y.shape[1]
+def held_out_rows(
+    count: int,
+    share: float,
+    groups: NDArray[np.int64] | None,
+    rng: torch.Generator,
+    *,
+    least: int = 1,
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows to fit and rows to hold out, groups kept whole, each in random order.
+
+    Args:
+        count: How many rows there are.
+        share: How many of them, or of the groups, to hold out.
+        groups: Which rows belong together.
+        rng: Draws them.
+        least: The fewest to hold out.
+    """
+    units = np.arange(count) if groups is None else np.unique(groups, return_inverse=True)[1]
+    number = int(units.max()) + 1
+    held = min(max(least, round(share * number)), number - 1)
+    place = np.empty(number, dtype=np.int64)
+    place[torch.randperm(number, generator=rng).numpy()] = np.arange(number)
+    order = np.argsort(place[units], kind="stable")
+    out = place[units][order] < held
+    return order[~out], order[out]
 
 
 def _constant(y: Tensor, task: Task, classes: int) -> Tensor:
@@ -152,7 +199,7 @@ def _constant(y: Tensor, task: Task, classes: int) -> Tensor:
 
 
 def _fit_polynomial(
-    x: Tensor, y: Tensor, task: Task, degree: int, ridge: float
+    x: Tensor, y: Tensor, width: int, task: Task, degree: int, ridge: float
 ) -> Callable[[Tensor], Tensor]:
     centre, scale = x.mean(0), x.std(0).clamp_min(1e-12)
 
@@ -164,7 +211,7 @@ def _fit_polynomial(
     middle = phi.mean(0)
     phi = phi - middle
     if task == "classification":
-        weights, offset = _softmax_regression(phi, y, ridge)
+        weights, offset = _softmax_regression(phi, y, width, ridge)
     else:
         offset = y.double().mean(0)
         weights = _ridge(phi, y.double() - offset, ridge)
@@ -178,8 +225,9 @@ def _ridge(phi: Tensor, y: Tensor, ridge: float) -> Tensor:
     return solved
 
 
-def _softmax_regression(phi: Tensor, y: Tensor, ridge: float) -> tuple[Tensor, Tensor]:
-    classes = int(y.max()) + 1
+def _softmax_regression(
+    phi: Tensor, y: Tensor, classes: int, ridge: float
+) -> tuple[Tensor, Tensor]:
     weights = torch.zeros(phi.shape[1], classes, dtype=phi.dtype, requires_grad=True)
     offset = torch.zeros(classes, dtype=phi.dtype, requires_grad=True)
     solver = torch.optim.LBFGS([weights, offset], max_iter=200, line_search_fn="strong_wolfe")
@@ -196,14 +244,19 @@ def _softmax_regression(phi: Tensor, y: Tensor, ridge: float) -> tuple[Tensor, T
 
 
 def _fit_network(
-    x: Tensor, y: Tensor, x_held: Tensor, y_held: Tensor, task: Task, rng: torch.Generator
+    x: Tensor,
+    y: Tensor,
+    x_held: Tensor,
+    y_held: Tensor,
+    task: Task,
+    width: int,
+    rng: torch.Generator,
 ) -> Callable[[Tensor], Tensor]:
     """A network of two hidden layers, stopped where the held-out loss is least."""
     centre, scale = x.mean(0), x.std(0).clamp_min(1e-12)
     classify = task == "classification"
     shift = torch.zeros(1) if classify else y.double().mean(0)
     unit = torch.ones(1) if classify else y.double().std().clamp_min(1e-12)
-    classes = max(_classes(y), _classes(y_held))
 
     def prepared(rows: Tensor) -> Tensor:
         return ((rows.double() - centre) / scale).float()
@@ -212,7 +265,7 @@ def _fit_network(
         torch.manual_seed(int(torch.randint(2**31, (), generator=rng)))
         net = nn.Sequential(
             nn.Linear(x.shape[1], 128), nn.SiLU(), nn.Linear(128, 128), nn.SiLU(),
-            nn.Linear(128, classes),
+            nn.Linear(128, width),
         )  # fmt: skip
     inputs, held = prepared(x), prepared(x_held)
     targets = y if classify else ((y.double() - shift) / unit).float()
@@ -247,3 +300,32 @@ def _fit_network(
     net.load_state_dict(kept)
     net.requires_grad_(False)
     return lambda rows: net(prepared(rows)).double() * unit + shift
+
+
+def _with_trees(x: Tensor, y: Tensor, predict: Predict, task: Task, seed: int) -> Predict:
+    """A predictor with boosted trees grown on what it leaves, output by output.
+
+    For classes what is left is their indicators less the probabilities: one step of boosting
+    beyond the predictor's logits.
+    """
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    predicted = predict(x)
+    if task == "classification":
+        left = functional.one_hot(y, predicted.shape[1]).double() - predicted.softmax(1)
+        gain = 4.0  # an indicator varies by at most a quarter as fast as its logit
+    else:
+        left, gain = y.double() - predicted, 1.0
+    forests = [
+        HistGradientBoostingRegressor(
+            max_iter=150, max_depth=4, min_samples_leaf=10, random_state=seed
+        ).fit(x.numpy(), column.numpy())
+        for column in left.detach().T
+    ]
+
+    def corrected(rows: Tensor) -> Tensor:
+        values = rows.detach().double().numpy()
+        grown = torch.stack([torch.as_tensor(forest.predict(values)) for forest in forests], 1)
+        return predict(rows) + gain * grown
+
+    return corrected

@@ -21,9 +21,10 @@ from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.naming._partial_shift import PartialShift, partial_shift
 from isotropy.discovery.naming._permutation_parts import orbits_of
 from isotropy.discovery.naming._position_words import column_words, joined, position_words
+from isotropy.discovery.naming._row_rep import RowRep
 from isotropy.discovery.naming._sharing_symmetry import Acting, Term, acting
 from isotropy.groups import Group, S
-from isotropy.reps import Rep, Symmetry
+from isotropy.reps import Symmetry
 
 IntArray = NDArray[np.int64]
 Kind = Literal["group", "partial shift", "none"]
@@ -63,7 +64,7 @@ class SharingName:
     generators: tuple[Pair, ...]
     taps: tuple[int, ...] = ()
     stride: int = 1
-    custom: dict[str, Rep] = field(default_factory=dict)
+    custom: dict[str, RowRep] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.name
@@ -280,9 +281,21 @@ def _following(found: Automorphisms, terms: Sequence[Term], names: list[str]) ->
     verbs = [motion(term.core, term.inputs, found.n_in).verb for term in terms]
     shifts = bool(verbs) and all(verb.startswith("cyclic shift") for verb in verbs)
     verb = "shift along" if shifts else "move along"
+    order = _order_of_outputs(found, terms)
+    which = f" in the order {', '.join(names[o] for o in order)}" if order else ""
     if len(moved) == found.n_out:
-        return f"outputs {verb}"
-    return f"{column_words(moved, names)} {verb}"
+        return f"outputs {verb}{which}"
+    return f"{column_words(moved, names)} {verb}{which}"
+
+
+def _order_of_outputs(found: Automorphisms, terms: Sequence[Term]) -> list[int]:
+    """The outputs that go with the inputs in the order these are told; empty where it is plain."""
+    if all(np.array_equal(a, b) for a, b in found.generators):
+        return []
+    if len(terms) != 1 or len(terms[0].inputs) != 1 or len(terms[0].outputs) != 1:
+        return []
+    order: list[int] = terms[0].outputs[0].tolist()
+    return [] if order == sorted(order) else order
 
 
 def _words_without_name(

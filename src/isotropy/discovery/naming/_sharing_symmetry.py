@@ -63,7 +63,7 @@ class Acting:
     symmetry: Symmetry
     terms: tuple[Term, ...] | None
     points: tuple[int, ...]
-    custom: dict[str, Rep] = field(default_factory=dict)
+    custom: dict[str, RowRep] = field(default_factory=dict)
 
 
 def acting(found: Automorphisms, labels: IntArray, output_colours: IntArray) -> Acting:
@@ -160,7 +160,7 @@ class _Side:
         )
         self.columns = tuple(np.concatenate(arrays).tolist()) if arrays else ()
 
-    def rep(self, blocks: dict[str, Rep]) -> Rep:
+    def rep(self, blocks: dict[str, RowRep]) -> Rep:
         """The representation: copies of V, where each term has as many, else of its blocks."""
         if not self.columns:
             return self.count * Scalar
@@ -173,11 +173,11 @@ class _Side:
         in_place = self.columns == tuple(range(self.count))
         return inner if in_place else inner.on(self.columns, self.count)
 
-    def custom(self, blocks: dict[str, Rep]) -> dict[str, Rep]:
+    def custom(self, blocks: dict[str, RowRep]) -> dict[str, RowRep]:
         return {} if self.is_even else blocks
 
 
-def _blocks(terms: Sequence[Term]) -> dict[str, Rep]:
+def _blocks(terms: Sequence[Term]) -> dict[str, RowRep]:
     """For each term, how it acts on its own places within the group side by side."""
     ends = np.cumsum([term.core.d for term in terms])
     every = np.eye(ends[-1], dtype=np.int64)
@@ -223,7 +223,7 @@ def _on_all_points(found: Automorphisms) -> Acting:
     inputs = RowRep("Inputs", every[: found.n_in])
     outputs = RowRep("Outputs", every[found.n_in :])
     symmetry = Symmetry(Group(found.joint), inputs, outputs)
-    custom: dict[str, Rep] = {"Inputs": inputs, "Outputs": outputs}
+    custom: dict[str, RowRep] = {"Inputs": inputs, "Outputs": outputs}
     return Acting(symmetry, None, tuple(range(found.n_in)), custom)
 
 

@@ -28,6 +28,7 @@ class TaskData:
         input_names: A name for each position of the input, or ``None``.
         output_names: A name for each position of the output, or ``None``.
         groups: Which rows belong together, or ``None``.
+        channels_first: Whether sequences came with channels before positions.
     """
 
     x: Tensor
@@ -37,6 +38,7 @@ class TaskData:
     input_names: tuple[str, ...] | None
     output_names: tuple[str, ...] | None
     groups: NDArray[np.int64] | None
+    channels_first: bool = False
 
     @staticmethod
     def of(
@@ -47,21 +49,31 @@ class TaskData:
         Raises:
             ValueError: If there is nothing to permute or to learn, and whatever ``load`` raises.
         """
-        deep = np.ndim(y) == 3 and not isinstance(x, Dataset)
+        output_channels = 1
         if isinstance(x, Dataset):
             if y is not None or groups is not None:
                 raise ValueError("expected a data set alone, which has its targets and groups")
             data = x
+            if data.y is not None and data.y.ndim == 3:
+                flat, output_channels = _channel_by_channel(data.y, channels_first)
+                data = replace(data, y=flat, y_names=None)
         elif y is None:
             raise ValueError("expected targets y beside the inputs, got none")
         else:
-            flat = y
-            if deep:
-                y = np.asarray(y) if channels_first else np.moveaxis(np.asarray(y), 2, 1)
-                flat = y.reshape(len(y), -1)
-            data = load((x, flat), task=task, groups=groups)
+            names = tuple(map(str, x.columns)) if hasattr(x, "columns") else None
+            x = x.to_numpy() if hasattr(x, "to_numpy") else x
+            if np.ndim(y) == 3:
+                y, output_channels = _channel_by_channel(torch.as_tensor(y), channels_first)
+            data = load((x, y), task=task, groups=groups)
+            if names is not None:
+                data = replace(data, x_names=names)
         if data.y is None or data.task is None:
             raise ValueError(f"{data.source}: expected targets, got none")
+        if data.y.ndim > 2:
+            raise ValueError(
+                "expected targets of shape (rows, m) or (rows, m, channels), got "
+                f"{tuple(data.y.shape)}"
+            )
         if data.x.ndim > 3:
             raise ValueError(
                 "expected vectors of shape (rows, n), or sequences and sets of shape (rows, n, "
@@ -80,20 +92,19 @@ class TaskData:
         if bool((targets == targets[:1]).all()):
             raise ValueError("expected targets that vary, got the same in every row")
         if data.task == "classification":
-            outputs, output_channels = len(data.classes or ()), 1
+            outputs = len(data.classes or ())
         else:
             targets = targets.double()
-            outputs, output_channels = targets.shape[1], 1
-            if deep:
-                outputs, output_channels = np.shape(y)[2], np.shape(y)[1]
+            outputs = targets.shape[1] // output_channels
         return TaskData(
             inputs,
             targets,
             data.task,
             Arrangement(n, channels, outputs, output_channels, data.task == "classification"),
             data.x_names if data.x.ndim == 2 else None,
-            data.y_names if not deep and data.task == "regression" else None,
+            data.y_names if output_channels == 1 and data.task == "regression" else None,
             None if data.groups is None else data.groups.numpy(),
+            channels_first,
         )
 
     def rows(self, chosen: NDArray[np.int64]) -> TaskData:
@@ -117,3 +128,9 @@ class TaskData:
         root: Tensor = torch.linalg.cholesky(indicators.mT @ indicators / len(indicators))
         whitened: Tensor = torch.linalg.solve_triangular(root, indicators.mT, upper=False)
         return whitened.mT, replace(self.arrangement, outputs=len(whitened))
+
+
+def _channel_by_channel(y: Tensor, channels_first: bool) -> tuple[Tensor, int]:
+    """Targets of sequences, flattened channel by channel, and the number of channels."""
+    y = y if channels_first else y.transpose(1, 2)
+    return y.flatten(1), y.shape[1]

@@ -1,0 +1,82 @@
+"""What a group costs functions that have nothing to do with it: the yardstick of coincidence."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from isotropy.discovery.naming._pair_group import PairGroup
+
+Labels = NDArray[np.int64]
+
+_DRAWS = 500
+
+
+def chance_of_cost(
+    labels: Labels, gram: NDArray[np.float64], cost: float, *, draws: int = _DRAWS
+) -> float:
+    """How often a random linear map costs so little to share.
+
+    Maps G with independent normal entries are replaced by their means over blocks; that costs
+    ‖(G − mean)x‖² of ‖Gx‖², over inputs whose second moments are given. Where inputs are
+    correlated this is little for most maps, and a small cost says nothing.
+
+    Args:
+        labels: The block of each entry, shape ``(m, n)``; −1 for entries that are zero.
+        gram: Second moments of inputs, shape ``(n, n)``.
+        cost: The share of ‖Gx‖².
+        draws: How many maps to draw; the seed is fixed.
+
+    Returns:
+        The share of maps that cost no more, at least 1/(draws + 1).
+
+    Example:
+        >>> chance_of_cost(np.zeros((1, 4), dtype=np.int64), np.eye(4), 1.0)
+        1.0
+        >>> chance_of_cost(np.zeros((1, 8), dtype=np.int64), np.eye(8), 0.05) < 0.01
+        True
+    """
+    live = labels >= 0
+    if not live.any():
+        return 1.0
+    _, block = np.unique(labels[live], return_inverse=True)
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(draws, int(live.sum())))
+    sums = coo_matrix((np.ones(len(block)), (np.arange(len(block)), block))).tocsr()
+    means = (values @ sums) / np.bincount(block)
+    apart = _energy(values - means[:, block], live, gram)
+    whole = _energy(values, live, gram)
+    within = int((apart <= cost * whole * (1 + 1e-12)).sum())
+    return min(1.0, (within + 1) / (draws + 1))
+
+
+def orbits_of_pairs(group: PairGroup) -> Labels:
+    """The orbit of each pair of an output and an input, shape ``(m, n)``.
+
+    Args:
+        group: The group.
+
+    Example:
+        >>> shift = np.roll(np.arange(3), -1)
+        >>> orbits_of_pairs(PairGroup(((shift, shift),), 3, 3)).tolist()
+        [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
+    """
+    n, m = group.inputs, group.outputs
+    cells = np.arange(n * m).reshape(m, n)
+    there = [cells[np.ix_(b, a)].ravel() for a, b in group.generators]
+    here = np.tile(cells.ravel(), len(there))
+    links = coo_matrix((np.ones(len(here)), (here, np.concatenate(there))), (n * m, n * m))
+    labels: Labels = connected_components(links, directed=False)[1].astype(np.int64)
+    return labels.reshape(m, n)
+
+
+def _energy(
+    values: NDArray[np.float64], live: NDArray[np.bool_], gram: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """‖Gx‖² for maps that are given by their live entries, shape ``(draws,)``."""
+    maps = np.zeros((len(values), *live.shape))
+    maps[:, live] = values
+    energy: NDArray[np.float64] = ((maps @ gram) * maps).sum((1, 2))
+    return energy
