@@ -208,9 +208,8 @@ class PolynomialColours:
         if not live.any():
             return 0.0
         apart = np.where(live, np.arange(len(live)), -1)
-        values, weights = self._evidence.fitted[live], 1 / self._evidence.variance[live]
-        middle = float(np.average(values, weights=weights))
-        size = float(np.sqrt(np.average(values**2, weights=weights)))
+        values = self._evidence.fitted[live]
+        middle, size = float(values.mean()), float(np.sqrt(np.mean(values**2)))
         return min(
             self._evidence.drawn(labels, mean, size * width)
             - self._evidence.drawn(apart, mean, size * width)
