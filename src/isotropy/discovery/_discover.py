@@ -35,7 +35,7 @@ from isotropy.reps import Symmetry
 # a symmetry that surely costs more than this share is called approximate
 _EXACT = 0.01
 # shares of variance or entropy, unexplained, that are worth a note
-_MUCH_LEFT, _NOTHING = 0.05, 0.97
+_MUCH_LEFT, _NOTHING = 0.05, 0.95
 
 
 def discover(
@@ -297,15 +297,24 @@ def _without_effect(
 
 def _notes(free: FreePredictor, fitted: TaskData, outside: TaskData) -> list[str]:
     what = "entropy" if fitted.task == "classification" else "variance"
+    with torch.no_grad():
+        losses = [
+            float(sample_losses(prediction, outside.y, outside.task).mean())
+            for prediction in (
+                free.predict(outside.x),
+                free.constant.expand(len(outside.x), -1),
+            )
+        ]
+    left = losses[0] / max(losses[1], 1e-300)
     notes = [
-        f"{fitted.task}; free predictor: {free.kind}, leaves {free.unexplained:.2g} of the {what}; "
+        f"{fitted.task}; free predictor: {free.kind}, leaves {left:.2g} of the {what}; "
         f"fitted to {len(fitted.x)} rows, claims tested on {len(outside.x)} others"
     ]
-    if free.unexplained > _NOTHING:
+    if left > _NOTHING:
         notes.append("next to nothing could be learned from these rows, so nothing can be claimed")
-    elif free.unexplained > _MUCH_LEFT:
+    elif left > _MUCH_LEFT:
         notes.append(
-            f"claims are about what the predictor has learned: the {free.unexplained:.0%} that it "
-            "leaves may be noise, or have less symmetry"
+            f"claims are about what the predictor has learned: the {left:.0%} that it leaves may "
+            "be noise, or have less symmetry"
         )
     return notes

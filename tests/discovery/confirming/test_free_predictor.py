@@ -6,6 +6,7 @@ import torch
 
 from isotropy.discovery.confirming._free_predictor import (
     fit_free_predictor,
+    held_out_rows,
     quadratic_terms,
     sample_losses,
 )
@@ -66,3 +67,44 @@ def test_quadratic_terms_are_the_upper_triangle():
     outer = x[:, :, None] * x[:, None, :]
     i, j = np.triu_indices(3)
     torch.testing.assert_close(quadratic_terms(x), outer[:, i, j])
+
+
+def test_trees_find_what_the_others_leave():
+    x = data(1200, 5)
+    y = x.sum(1, keepdim=True) + 1.2 * torch.sin(4 * x[:, :1])
+    free = fit_free_predictor(x, y, "regression")
+    assert free.kind.endswith("and trees")
+    fresh = data(1000, 5, seed=7)
+    truth = fresh.sum(1, keepdim=True) + 1.2 * torch.sin(4 * fresh[:, :1])
+    left = float((free.predict(fresh) - truth).square().mean() / truth.var())
+    assert left < 0.06
+    assert free.unexplained == pytest.approx(left, rel=0.5)
+
+
+def test_a_class_that_the_rows_lack_has_a_logit():
+    x = data(200)
+    y = (x[:, 0] > 0).long()
+    free = fit_free_predictor(x, y, "classification", classes=4)
+    assert free.predict(x).shape == (200, 4)
+    assert free.constant.shape == (4,)
+
+
+def test_groups_are_held_out_whole():
+    groups = np.repeat(np.arange(30), 4)
+    rest, held = held_out_rows(120, 0.3, groups, torch.Generator().manual_seed(0))
+    assert len(held) == 36
+    assert not set(groups[rest]) & set(groups[held])
+    assert sorted([*rest, *held]) == list(range(120))
+    few = held_out_rows(10, 0.1, None, torch.Generator().manual_seed(0), least=4)
+    assert len(few[1]) == 4
+
+
+def test_repeated_rows_do_not_look_learned():
+    rows = data(60, 4)
+    x = rows.repeat_interleave(6, 0)
+    y = data(60, 1, seed=3).repeat_interleave(6, 0)
+    groups = np.repeat(np.arange(60), 6)
+    honest = fit_free_predictor(x, y, "regression", groups=groups)
+    fooled = fit_free_predictor(x, y, "regression")
+    assert fooled.unexplained < 0.3
+    assert honest.unexplained > 0.6
