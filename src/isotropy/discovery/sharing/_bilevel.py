@@ -297,7 +297,8 @@ def search_assignments(
 def batched_adamw(weights: Weights, rate: float, weight_decay: float) -> torch.optim.AdamW:
     """AdamW for the weights of many problems: it works entry by entry, so none sees another."""
     values = list(weights.values())
-    fused = all(value.device.type in ("cpu", "cuda") for value in values)
+    # on a GPU the fused kernel refuses gradients that are laid out otherwise, as vmap's can be
+    fused = all(value.device.type == "cpu" for value in values)
     return torch.optim.AdamW(values, lr=rate, weight_decay=weight_decay, fused=fused)
 
 
