@@ -265,3 +265,13 @@ def test_frames_keep_their_names_and_nothing_learned_is_said():
     assert found[0].action == "any permutation of a, b, c, the output stays"
     noise = discover(x, rng.normal(size=300), fit_models=False)
     assert any("nothing can be claimed" in note for note in noise.notes)
+
+
+def test_more_columns_than_rows_to_fit_polynomials_with():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(120, 50))
+    found = discover(x, with_noise(rng, x.sum(1), 0.1), fit_models=False)
+    assert any("no linear fit: 48 rows for 50 terms" in one for one in found.tried)
+    assert {f.group for f in found} <= {"S(50)"}
+    sines = np.sin(2 * x[:, :1]) + np.sin(2 * x[:, 1:2])
+    discover(x, with_noise(rng, sines, 0.1), fit_models=False)

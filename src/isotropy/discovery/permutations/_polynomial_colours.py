@@ -160,7 +160,7 @@ class PolynomialColours:
                 taken[moved_in] = taken_out[moved_out] = True
         return kept
 
-    def chance(self, group: PairGroup, margin: float = 0.05) -> float:
+    def chance(self, group: PairGroup, margin: float = 0.05, *, among: int | None = None) -> float:
         """How probable such a symmetry is by coincidence, where coefficients have none.
 
         It is the Bayes factor of coefficients all different against coefficients equal along
@@ -170,24 +170,27 @@ class PolynomialColours:
         draws are Gaussian, of the mean and width that speak most against the symmetry, but no
         narrower than what the usual margin calls equal.
 
-        For a group that takes positions in their natural order, one of few that are tried
-        whatever the data, there is a second bound, where equal coefficients are not the worse
-        explanation: how often coefficients at random lie so near the invariant ones that the
-        margin cannot tell. Means and widths come from the data and kinds of groups are not
+        For a group that is one of few that are tried whatever the data, as those that take
+        positions in their natural order are, there is a second bound, where equal coefficients
+        are not the worse explanation: how often coefficients at random lie so near the
+        invariant ones that the margin cannot tell. Means and widths come from the data and kinds of groups are not
         counted, so this is a guide; ``benchmarks/false_claims.py`` measures what it lets through.
 
         Args:
             group: The group.
             margin: The largest cost that counts as a symmetry.
+            among: How many groups are tried whatever the data, where this is one of them.
         """
         shared = self._orbit_blocks(group)
         factor = self.factor(shared)
-        chance = exp(min(0.0, log_conjugates(group) - factor))
         natural = natural_groups(group.inputs, group.outputs)
-        if factor > 0 and any(group.equals(known) for known in natural):
+        if among is None and any(group.equals(known) for known in natural):
+            among = len(natural)
+        ways = log_conjugates(group) if among is None else log(among)
+        chance = exp(min(0.0, ways - factor))
+        if factor > 0 and among is not None:
             maps = shared.reshape(self._problem.shape)
-            near = chance_of_cost(maps, self._evidence.gram, margin)
-            chance = min(chance, len(natural) * near)
+            chance = min(chance, among * chance_of_cost(maps, self._evidence.gram, margin))
         return chance
 
     @property

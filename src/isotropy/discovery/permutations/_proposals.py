@@ -82,6 +82,7 @@ def propose(
     n, m = data.arrangement.inputs, data.arrangement.outputs
     movable = 1 if data.arrangement.fixed_outputs else m
     given = [(text, group) for text in candidates for group in _given(text, n, movable, m)]
+    natural = natural_groups(n, movable)
     search = Screening(data, margin, seed)
     tell(Step(0, 4, f"free predictor: {search.free.kind}"))
     degrees = {"linear": [1], "quadratic": [2, 1]}.get(search.free.kind, [1, 2])
@@ -116,12 +117,17 @@ def propose(
         # the noise of a coefficient is known, that of a network is not: a group fitted to the
         # data must be seen in coefficients
         seen = _with_outputs(group, laid_out.outputs)
-        chances = [coloured.chance(seen, margin) * len(colours) for coloured in colours.values()]
-        if judge is None and not adapted:
-            chances.append(search.chance(group, ignored))
-        chance = min(
-            judge.chance(seen, margin) if judge is not None else min(chances, default=1.0), 1.0
-        )
+        among = None if adapted else len(natural) + len(given)
+        if judge is not None:
+            chances = [judge.chance(seen, margin, among=among)]
+        else:
+            chances = [
+                len(colours) * coloured.chance(seen, margin, among=among)
+                for coloured in colours.values()
+            ]
+            if among is not None:
+                chances.append(search.chance(group, ignored, among))
+        chance = min([*chances, 1.0])
         if chance <= _CHANCE:
             found.append(Proposal(group, method, chance))
 
@@ -131,7 +137,7 @@ def propose(
         for group in coloured.groups():
             consider(_with_outputs(group, m), _FITTED[degree], adapted=True)
     tell(Step(2, 4, "groups in natural order"))
-    for group in natural_groups(n, movable):
+    for group in natural:
         consider(_with_outputs(group, m), "natural order", adapted=False)
     tried.append("shifts, reflections and permutations of positions in their order")
     if judge is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import exp, inf
+from math import inf
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from isotropy.discovery.confirming._free_predictor import (
     sample_losses,
 )
 from isotropy.discovery.naming._pair_group import PairGroup
-from isotropy.discovery.permutations._polynomial_colours import log_conjugates
 from isotropy.discovery.permutations._random_costs import chance_of_cost, orbits_of_pairs
 from isotropy.discovery.permutations._task_data import TaskData
 
@@ -80,12 +79,13 @@ class Screening:
                 found.append(position)
         return tuple(found)
 
-    def chance(self, group: PairGroup, ignored: tuple[int, ...]) -> float:
-        """How often some group like this one costs a random linear function as little.
+    def chance(self, group: PairGroup, ignored: tuple[int, ...], among: int) -> float:
+        """How often some group of those tried costs a random linear function as little.
 
         Args:
             group: The group.
             ignored: Positions that do not matter, and do not count.
+            among: How many groups are tried whatever the data.
         """
         a = self.data.arrangement
         test = claim_test(
@@ -104,7 +104,7 @@ class Screening:
         x = (x - x.mean((0, 2), keepdim=True)).numpy()
         gram = np.einsum("rci,rcj->ij", x, x)
         share = chance_of_cost(labels, gram, max(upper, _RESOLUTION))
-        return min(1.0, exp(log_conjugates(group)) * share)
+        return min(1.0, among * share)
 
     @torch.no_grad()
     def _averaged(self, group: PairGroup) -> NDArray[np.float64]:
