@@ -173,8 +173,9 @@ class PolynomialColours:
         For a group that is one of few that are tried whatever the data, as those that take
         positions in their natural order are, there is a second bound, where equal coefficients
         are not the worse explanation: how often coefficients at random lie so near the
-        invariant ones that the margin cannot tell. Means and widths come from the data and kinds of groups are not
-        counted, so this is a guide; ``benchmarks/false_claims.py`` measures what it lets through.
+        invariant ones that the margin cannot tell. Means and widths come from the data and
+        kinds of groups are not counted, so this is a guide; ``benchmarks/false_claims.py``
+        measures what it lets through.
 
         Args:
             group: The group.
