@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from isotropy._run import Step
 from isotropy.papers import Result, Settings, _equivariance_pictures, experiment
-from isotropy.papers._sharing_cells import mean_95
+from isotropy.papers._statistics import mean_95
 from isotropy.papers.yeh2022_figure_a2 import diagonal_share
 
 EVIDENCE, BRUTE_FORCE = "Ours (evidence)", "Ours* (brute force)"

@@ -20,7 +20,6 @@ from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, con
 from isotropy.discovery.confirming._free_predictor import (
     FreePredictor,
     Task,
-    fit_free_predictor,
     sample_losses,
 )
 from isotropy.discovery.confirming._splits import three_way_split
@@ -100,7 +99,7 @@ def discover(
     proposals = propose(data.rows(find), margin=margin, candidates=candidates, seed=seed)
     tell(Step(1, 4, "fitting a predictor free of symmetry"))
     fitted, outside = data.rows(fit), data.rows(held)
-    free = _free_predictor(fitted, seed + 1)
+    free = fitted.free_predictor(seed + 1)
     tell(Step(2, 4, "confirming"))
     claims = [_Claim(proposal, data) for proposal in proposals.claims]
     tests = confirm(
@@ -131,7 +130,7 @@ def discover(
     rival = free
     if fit_models and any(test.confirmed for test in tests):
         # models are compared on equal terms: both fitted to all rows but those of the test
-        rival = _free_predictor(seen, seed + 1)
+        rival = seen.free_predictor(seed + 1)
     shown = [claim for claim in confirmed if not any(claim.is_within(other) for other in confirmed)]
     found = []
     if diagonal is not None and tests[-1].confirmed:
@@ -220,17 +219,6 @@ class _Claim:
             predicted = model(outside.x.to(model.x_mean))
         note = compared(predicted, free, outside)
         return replace(finding, model=model, model_spec=spec, notes=(note,))
-
-
-def _free_predictor(data: TaskData, seed: int) -> FreePredictor:
-    return fit_free_predictor(
-        data.x,
-        data.y,
-        data.task,
-        classes=data.arrangement.outputs,
-        groups=data.groups,
-        seed=seed,
-    )
 
 
 def _tried(name: SharingName, method: str, chance: float, test: ClaimTest | None) -> dict[str, Any]:

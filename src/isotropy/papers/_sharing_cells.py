@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import sqrt
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from isotropy.papers._experiment import Cell, Result
+from isotropy.papers._statistics import mean_95
 
 DISTANCE = "PD"
-
-
-def mean_95(values: Sequence[float]) -> tuple[float, tuple[float, float] | None]:
-    """The mean, and 1.96 standard errors to either side.
-
-    Args:
-        values: One for each run.
-
-    Returns:
-        The mean, and the interval; ``None`` for a single value.
-
-    Example:
-        >>> mean, (low, high) = mean_95([1.0, 3.0])
-        >>> round(mean, 2), round(low, 2), round(high, 2)
-        (2.0, 0.04, 3.96)
-    """
-    mean = float(np.mean(values))
-    if len(values) < 2:
-        return mean, None
-    error = 1.96 * float(np.std(values, ddof=1)) / sqrt(len(values))
-    return mean, (mean - error, mean + error)
 
 
 def mean_cell(row: str, column: str, values: Sequence[float], theirs: float | None = None) -> Cell:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import sqrt
+
 import numpy as np
 
 _RESAMPLES = 10_000
@@ -47,3 +50,24 @@ def mean_interval(values: list[float]) -> tuple[float, tuple[float, float] | Non
         return mean, None
     spread = float(np.std(values, ddof=1))
     return mean, (mean - spread, mean + spread)
+
+
+def mean_95(values: Sequence[float]) -> tuple[float, tuple[float, float] | None]:
+    """The mean, and 1.96 standard errors to either side.
+
+    Args:
+        values: One for each run.
+
+    Returns:
+        The mean, and the interval; ``None`` for a single value.
+
+    Example:
+        >>> mean, (low, high) = mean_95([1.0, 3.0])
+        >>> round(mean, 2), round(low, 2), round(high, 2)
+        (2.0, 0.04, 3.96)
+    """
+    mean = float(np.mean(values))
+    if len(values) < 2:
+        return mean, None
+    error = 1.96 * float(np.std(values, ddof=1)) / sqrt(len(values))
+    return mean, (mean - error, mean + error)

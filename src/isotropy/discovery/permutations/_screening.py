@@ -12,7 +12,6 @@ from torch import Tensor
 from isotropy._run import generator as make_generator
 from isotropy.discovery.confirming._claim_test import SMALLEST_SAMPLE, claim_test
 from isotropy.discovery.confirming._free_predictor import (
-    fit_free_predictor,
     held_out_rows,
     sample_losses,
 )
@@ -47,14 +46,7 @@ class Screening:
         )
         fitted = data.rows(rest)
         self.data = data.rows(held[:_MOST_ROWS])
-        self.free = fit_free_predictor(
-            fitted.x,
-            fitted.y,
-            data.task,
-            classes=data.arrangement.outputs,
-            groups=fitted.groups,
-            seed=seed,
-        )
+        self.free = fitted.free_predictor(seed)
         with torch.no_grad():
             self._free = self._losses(self.free.predict(self.data.x))
             constant = self.free.constant.expand(len(self.data.x), -1)

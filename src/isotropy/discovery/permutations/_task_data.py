@@ -12,7 +12,11 @@ from torch import Tensor
 from torch.nn import functional
 
 from isotropy.data import Dataset, load
-from isotropy.discovery.confirming._free_predictor import Task
+from isotropy.discovery.confirming._free_predictor import (
+    FreePredictor,
+    Task,
+    fit_free_predictor,
+)
 from isotropy.discovery.permutations._polynomial_colours import Arrangement
 
 
@@ -112,6 +116,17 @@ class TaskData:
         index = torch.as_tensor(chosen)
         part = None if self.groups is None else self.groups[chosen]
         return replace(self, x=self.x[index], y=self.y[index], groups=part)
+
+    def free_predictor(self, seed: int) -> FreePredictor:
+        """A predictor free of symmetry, fitted to these rows."""
+        return fit_free_predictor(
+            self.x,
+            self.y,
+            self.task,
+            classes=self.arrangement.outputs,
+            groups=self.groups,
+            seed=seed,
+        )
 
     def numbers(self) -> tuple[Tensor, Arrangement]:
         """Targets as numbers, and their arrangement.
