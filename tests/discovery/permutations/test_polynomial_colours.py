@@ -5,13 +5,9 @@ import pytest
 import torch
 
 from isotropy.discovery.naming._pair_group import PairGroup, symmetric
-from isotropy.discovery.permutations._polynomial_colours import (
-    Arrangement,
-    PolynomialColours,
-    TooFewRows,
-    log_conjugates,
-    natural_groups,
-)
+from isotropy.discovery.permutations._arrangement import Arrangement
+from isotropy.discovery.permutations._natural_groups import log_conjugates, natural_groups
+from isotropy.discovery.permutations._polynomial_colours import CannotFit, PolynomialColours
 
 
 def coloured(make, n, m=1, degree=1, rows=300, channels=1, output_channels=1, seed=0, noise=0.1):
@@ -113,7 +109,7 @@ def test_the_chance_of_a_coincidence_is_bounded():
 
 
 def test_few_rows_are_refused():
-    with pytest.raises(TooFewRows, match=r"12 rows for 5 terms of degree 1"):
+    with pytest.raises(CannotFit, match=r"12 rows for 5 terms of degree 1"):
         coloured(lambda x: x[:, :1], 5, rows=12)
 
 

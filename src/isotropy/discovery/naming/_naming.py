@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -128,22 +128,10 @@ def name_sharing(
     name, action = _words(found, what, inputs, outputs)
     if shift is not None:
         name, action = _partial_words(shift, found, name, action, inputs)
-    kind: Kind = "none" if what is None else "group"
-    return SharingName(
-        kind="partial shift" if shift is not None else kind,
-        name=name,
-        action=action,
-        group=None if what is None else what.symmetry.group,
-        symmetry=None if what is None else what.symmetry,
-        order=found.order,
-        points=() if what is None else what.points,
-        orbits_in=found.orbits_in,
-        orbits_out=found.orbits_out,
-        generators=found.generators,
-        taps=() if shift is None else shift.taps,
-        stride=1 if shift is None else shift.stride,
-        custom={} if what is None else what.custom,
-    )
+    named = _named(found, what, name, action)
+    if shift is None:
+        return named
+    return replace(named, kind="partial shift", taps=shift.taps, stride=shift.stride)
 
 
 def name_permutations(
@@ -176,6 +164,10 @@ def name_permutations(
             labels[orbit] = block
         what = acting(found, labels.reshape(m, n), np.arange(m))
     name, action = _words(found, what, inputs, outputs)
+    return _named(found, what, name, action)
+
+
+def _named(found: Automorphisms, what: Acting | None, name: str, action: str) -> SharingName:
     return SharingName(
         kind="none" if what is None else "group",
         name=name,

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from isotropy.discovery.naming._automorphisms import automorphisms
 from isotropy.discovery.naming._pair_group import PairGroup, symmetric
-from isotropy.discovery.permutations._polynomial_colours import Arrangement
+from isotropy.discovery.permutations._arrangement import Arrangement
 from isotropy.discovery.sharing._partition_search import cluster_values
 
 # how much larger than their sampling errors the errors of fitted gradients may be, squared

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
-from math import exp, inf, log
+from math import exp, log
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
-from scipy.special import gammaln
 from torch import Tensor
 
 from isotropy._run import ProgressCallback
 from isotropy.discovery.confirming._free_predictor import quadratic_terms
 from isotropy.discovery.naming._automorphisms import automorphisms
-from isotropy.discovery.naming._pair_group import Pair, PairGroup, symmetric
+from isotropy.discovery.naming._pair_group import Pair, PairGroup
+from isotropy.discovery.permutations._arrangement import Arrangement
+from isotropy.discovery.permutations._natural_groups import log_conjugates, natural_groups
 from isotropy.discovery.permutations._random_costs import chance_of_cost
 from isotropy.discovery.sharing._least_squares import LeastSquares
 from isotropy.discovery.sharing._partition_evidence import PartitionEvidence
@@ -38,25 +37,6 @@ _CHANCE = 0.05
 _WIDTHS = (0.22, 0.35, 0.5, 0.7, 1.0, 1.4)
 
 
-@dataclass(frozen=True)
-class Arrangement:
-    """How columns of inputs and outputs are laid out: channel by channel, each over positions.
-
-    Args:
-        inputs: n, positions of the input that a group may permute.
-        channels: Columns at each of them.
-        outputs: m, positions of the output.
-        output_channels: Columns at each of them.
-        fixed_outputs: Whether outputs stay where they are, as classes do.
-    """
-
-    inputs: int
-    channels: int
-    outputs: int
-    output_channels: int
-    fixed_outputs: bool = False
-
-
 class PolynomialColours:
     """Equal coefficients of a fitted polynomial, and the permutations that keep them.
 
@@ -73,7 +53,7 @@ class PolynomialColours:
         progress: Told of sweeps.
 
     Raises:
-        TooFewRows: If there are not enough rows for the number of terms.
+        CannotFit: If there are not enough rows for the number of terms.
 
     Attributes:
         ignored: Positions of the input on which no term depends.
@@ -94,11 +74,11 @@ class PolynomialColours:
         terms = self._terms = _Terms(x, arrangement, degree)
         outputs = arrangement.outputs * arrangement.output_channels
         if terms.count > _MOST_TERMS or terms.count * outputs > _MOST_COEFFICIENTS:
-            raise TooFewRows(
+            raise CannotFit(
                 f"{terms.count} terms of degree {degree} in {outputs} outputs, too many"
             )
         if len(x) < terms.count + _SPARE_ROWS:
-            raise TooFewRows(f"{len(x)} rows for {terms.count} terms of degree {degree}")
+            raise CannotFit(f"{len(x)} rows for {terms.count} terms of degree {degree}")
         targets = _scaled(y, arrangement.output_channels)
         middle, means = terms.values.mean(0), targets.mean(0)
         whole = LeastSquares.of(terms.values - middle, targets - means)
@@ -242,8 +222,8 @@ class PolynomialColours:
         return np.where(np.bincount(blocks, live)[blocks] > 0, blocks, -1)
 
 
-class TooFewRows(ValueError):
-    """There are not enough rows to fit a polynomial."""
+class CannotFit(ValueError):
+    """There are too few rows for a polynomial, or too many coefficients."""
 
 
 class _Terms:
@@ -371,54 +351,3 @@ def _automorphism_group(
         if (pair[0] != np.arange(n)).any() or (pair[1] != np.arange(m)).any():
             pairs.append(pair)
     return PairGroup(tuple(pairs), n, m)
-
-
-def log_conjugates(
-    group: PairGroup, inputs: int | None = None, outputs: int | None = None
-) -> float:
-    """The log of how many groups are like one: its conjugates by permutations of positions.
-
-    At most n! m!/(|G| · fixed!) of them are different. A group that takes positions in their
-    natural order is one of few.
-
-    Args:
-        group: The group.
-        inputs: How many positions of the input are to be permuted; by default all.
-        outputs: How many of the output.
-    """
-    n = group.inputs if inputs is None else inputs
-    m = group.outputs if outputs is None else outputs
-    natural = natural_groups(group.inputs, group.outputs)
-    few = log(len(natural)) if any(group.equals(known) for known in natural) else inf
-    moved_in, moved_out = group.moved()
-    ways = gammaln(n + 1) - gammaln(n - len(moved_in) + 1)
-    ways += gammaln(m + 1) - gammaln(m - len(moved_out) + 1)
-    return min(few, float(ways) - log(group.order))
-
-
-@lru_cache(maxsize=32)
-def natural_groups(n: int, m: int) -> tuple[PairGroup, ...]:
-    """Groups that take positions in their order: all, even and odd, halves, shifts, turns.
-
-    Each acts on the input alone, and, where the output has as many positions, on both at once.
-
-    Args:
-        n: Positions of the input.
-        m: Positions of the output.
-    """
-    everything = np.arange(n)
-    shift, reverse = np.roll(everything, -1), everything[::-1].copy()
-    by_blocks = [[range(n)], [range(0, n, 2), range(1, n, 2)]]
-    if n % 2 == 0:
-        by_blocks.append([range(n // 2), range(n // 2, n)])
-    actions = [symmetric([list(b) for b in blocks], n) for blocks in by_blocks]
-    actions += [[shift], [shift, reverse], [reverse]]
-    stay = np.arange(m)
-    groups = [PairGroup(tuple((p, stay) for p in action), n, m) for action in actions if action]
-    if m == n:
-        groups += [PairGroup(tuple((p, p) for p in action), n, m) for action in actions if action]
-    kept: list[PairGroup] = []
-    for group in groups:
-        if group.order > 1 and not any(group.equals(k) for k in kept):
-            kept.append(group)
-    return tuple(kept)

@@ -12,12 +12,9 @@ from numpy.typing import NDArray
 from isotropy._run import ProgressCallback, Step
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._convolution_claim import ConvolutionClaim, convolution_claim
+from isotropy.discovery.permutations._natural_groups import natural_groups
 from isotropy.discovery.permutations._network_colours import gradient_symmetries, swap_symmetries
-from isotropy.discovery.permutations._polynomial_colours import (
-    PolynomialColours,
-    TooFewRows,
-    natural_groups,
-)
+from isotropy.discovery.permutations._polynomial_colours import CannotFit, PolynomialColours
 from isotropy.discovery.permutations._screening import Screening
 from isotropy.discovery.permutations._task_data import TaskData
 from isotropy.groups import parse_group
@@ -97,7 +94,7 @@ def propose(
                 data.x, targets, laid_out, degree, progress=progress
             )
             tried.append(f"automorphisms of the coefficients of a {what} fit")
-        except TooFewRows as error:
+        except CannotFit as error:
             tried.append(f"no {what} fit: {error}")
     tell(Step(1, 4, "automorphisms"))
     # what explains the data is also what tells a symmetry from a coincidence

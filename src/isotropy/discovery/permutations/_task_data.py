@@ -17,7 +17,7 @@ from isotropy.discovery.confirming._free_predictor import (
     Task,
     fit_free_predictor,
 )
-from isotropy.discovery.permutations._polynomial_colours import Arrangement
+from isotropy.discovery.permutations._arrangement import Arrangement
 
 
 @dataclass(frozen=True, eq=False)
