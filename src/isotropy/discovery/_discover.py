@@ -213,7 +213,13 @@ class _Claim:
         if not fit_models:
             return finding
         model, spec = fit_symmetric_model(
-            self.symmetry, seen.x, seen.y, seen.task, linear=free.kind == "linear", seed=seed
+            self.symmetry,
+            seen.x,
+            seen.y,
+            seen.task,
+            linear=free.kind == "linear",
+            groups=seen.groups,
+            seed=seed,
         )
         with torch.no_grad():
             predicted = model(outside.x.to(model.x_mean))

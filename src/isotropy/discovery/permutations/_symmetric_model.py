@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
 from isotropy._run import generator as make_generator
 from isotropy.discovery._standardised import StandardisedModel, build_model
-from isotropy.discovery.confirming._free_predictor import Task
+from isotropy.discovery.confirming._free_predictor import Task, held_out_rows
 from isotropy.groups import LinearMap
 from isotropy.reps import Symmetry
 
@@ -20,7 +22,14 @@ _STEPS = 800
 
 
 def fit_symmetric_model(
-    symmetry: Symmetry, x: Tensor, y: Tensor, task: Task, *, linear: bool, seed: int = 0
+    symmetry: Symmetry,
+    x: Tensor,
+    y: Tensor,
+    task: Task,
+    *,
+    linear: bool,
+    groups: NDArray[np.int64] | None = None,
+    seed: int = 0,
 ) -> tuple[StandardisedModel, dict[str, Any]]:
     """Fit a model that has a symmetry.
 
@@ -30,6 +39,7 @@ def fit_symmetric_model(
         y: Targets, shape ``(N, d_out)``, or classes ``(N,)``.
         task: What the targets are.
         linear: Whether a linear layer will do; otherwise it is an EMLP.
+        groups: Which rows belong together, and are held out together.
         seed: Of weights and batches.
 
     Returns:
@@ -67,7 +77,7 @@ def fit_symmetric_model(
     if linear:
         _solve(network, inputs, targets, task)
     else:
-        _train(network, inputs, targets, task, rng)
+        _train(network, inputs, targets, task, groups, rng)
     return model.requires_grad_(True).eval(), {"kind": "standardised", "model": inner}
 
 
@@ -103,10 +113,16 @@ def _solve(network: nn.Module, x: Tensor, y: Tensor, task: Task) -> None:
     solver.step(closure)
 
 
-def _train(network: nn.Module, x: Tensor, y: Tensor, task: Task, rng: torch.Generator) -> None:
+def _train(
+    network: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    task: Task,
+    groups: NDArray[np.int64] | None,
+    rng: torch.Generator,
+) -> None:
     """Adam with a falling step, stopped where the loss on a fifth of the rows is least."""
-    order = torch.randperm(len(x), generator=rng)
-    held, rest = order[: len(x) // 5], order[len(x) // 5 :]
+    rest, held = map(torch.as_tensor, held_out_rows(len(x), 0.2, groups, rng))
     batch = min(256, len(rest))
     epochs = max(10, min(300, _STEPS * batch // len(rest)))
     solver = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=1e-4)
