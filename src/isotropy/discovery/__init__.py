@@ -4,14 +4,13 @@ from isotropy.discovery._discover import discover
 from isotropy.discovery._examples import example_tasks
 from isotropy.discovery._finding import Finding, Findings
 from isotropy.discovery._standardised import StandardisedModel, build_model
-from isotropy.discovery.augerino._augerino import (
-    Augerino,
-    AugerinoFit,
+from isotropy.discovery.augerino._augerino import Augerino
+from isotropy.discovery.augerino._augmentations import (
     Augmentation,
     LearnedPermutations,
     LearnedShifts,
-    fit_augerino,
 )
+from isotropy.discovery.augerino._fit_augerino import AugerinoFit, fit_augerino
 from isotropy.discovery.augerino._gumbel_sinkhorn import gumbel_sinkhorn, matched, sinkhorn
 from isotropy.discovery.confirming._claim_test import (
     ClaimTest,

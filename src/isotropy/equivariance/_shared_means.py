@@ -207,11 +207,9 @@ def suggest_split(samples: int, rank: int = 1, alpha: float = 0.05, floor: float
     but keeps at least a share ``floor`` for training, and at least one sample on either side. The
     bound alone asks for too little: nothing at all at rank 1, 8 to 14 % at ranks 2 to 4. It is in
     expectation over the training samples, so their noise does not tell against it. (The corrected
-    bound has its least value at 17 % for rank 2 and 25 % for rank 4 of five.) In simulations
-    (five dimensions, 30 or 100 samples, schemes by brute force, means at several distances) 20 %
-    was within a fifth of the best split's error at ranks 2 to 4, where 10 % cost up to two thirds
-    more and 2 % several times as much; at rank 1, where the least training is the best, 20 % cost
-    two fifths more, about as much as any larger share.
+    bound has its least value at 17 % for rank 2 and 25 % for rank 4 of five.) What splits cost in
+    truth is measured by ``isotropy reproduce yeh2022/figure3`` (rank 1) and ``yeh2022/figure6``
+    (rank 4).
 
     Args:
         samples: The number of samples to split.

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import Step
-from isotropy.discovery.augerino._augerino import (
-    Augerino,
+from isotropy.discovery.augerino._augerino import Augerino
+from isotropy.discovery.augerino._augmentations import (
     Augmentation,
     LearnedPermutations,
     LearnedShifts,
-    fit_augerino,
 )
+from isotropy.discovery.augerino._fit_augerino import fit_augerino
 from isotropy.discovery.augerino._gumbel_sinkhorn import (
     gumbel,
     gumbel_sinkhorn,
