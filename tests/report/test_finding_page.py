@@ -47,6 +47,38 @@ SWAP = Finding(
 UNUSED = Finding(
     "S(3), of unused columns", "S(3)", "columns", "swaps", p_value=1e-9, trivial="ignored columns"
 )
+CLASS = ("action", "unknowns", "dimension", "title", "gap", "exact", "chosen", "note")
+LORENTZ = Finding(
+    "SO⁺(1,1), metric (+,−)",
+    "SO11p",
+    "boosts of E and p",
+    "generators",
+    dimension=1,
+    confirmed=True,
+    generators=[[[0, 1], [1, 0]]],
+    metric=[[1, 0], [0, -1]],
+    coordinates=("E", "p"),
+    classes=(
+        dict(
+            zip(
+                CLASS, ("one A on 4 columns", 16, 2, "", math.inf, False, False, "a<b"), strict=True
+            )
+        ),
+        dict(
+            zip(
+                CLASS,
+                ("the same A on 2 blocks", 4, 1, "SO⁺(1,1)", 14130.4, True, True, ""),
+                strict=True,
+            )
+        ),
+    ),
+    discrete=(
+        {"name": "parity", "holds": True, "testable": True, "p_value": 1e-5, "effect": 0.001},
+        {"name": "swap", "holds": False, "testable": True, "p_value": 0.5, "effect": 0.4},
+        {"name": "flip", "holds": False, "testable": False, "p_value": 1.0, "effect": math.nan},
+        {"name": "turn", "holds": None, "testable": True, "p_value": None, "effect": None},
+    ),
+)
 TRIED = {"name": "Z(4)", "chance": 2.5e-7, "effect": -0.0123, "p_value": 0.25, "confirmed": False}
 FOUND = Findings([SHIFT, SWAP, UNUSED], ["all swaps", TRIED, {"own": 3, "effect": None}], 1.25)
 PLACES = r"(?:x|y|width|height|cx|cy)='([-\d.]+)'"
@@ -105,7 +137,7 @@ def code(page: str) -> str:
     return unescape(found[1])
 
 
-@pytest.mark.parametrize("found", [FOUND, Findings(), Findings([SWAP]), [SHIFT]])
+@pytest.mark.parametrize("found", [FOUND, Findings(), Findings([SWAP]), [SHIFT], [LORENTZ]])
 def test_well_formed_and_alone(found: Findings) -> None:
     page = finding_page(found, data="data.npz, 300 samples")
     reader = Reader(page)
@@ -212,6 +244,65 @@ def test_what_was_tried_is_a_table() -> None:
     assert cells[1] == ["", "", "–", "", "", "3"]
 
 
+def cells(page: str, heading: str) -> list[list[str]]:
+    """The words of the first table after a heading, row by row."""
+    table = page[page.index(f"<h3>{heading}</h3>") :].partition("</table>")[0]
+    rows = re.findall(r"<tr.*?>(.*?)</tr>", table)
+    return [[unescape(c) for c in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row)] for row in rows]
+
+
+def test_a_continuous_symmetry_is_drawn() -> None:
+    reader = Reader(finding_page([LORENTZ]))
+    assert reader.pictures == [
+        "generator 1 of 1, 2 × 2: boost mixing E and p",
+        "invariant metric. Signs (+, −). E² − p² stays the same.",
+    ]
+    assert "<h3>Generators</h3>" in finding_page([LORENTZ])
+    assert "<h3>Generators</h3>" not in finding_page([SHIFT])
+    assert "The group SO11p of dimension 1." in reader.text
+
+
+def test_the_classes_of_actions_are_a_table() -> None:
+    page = finding_page([LORENTZ])
+    assert cells(page, "Kinds of motion looked for") == [
+        ["motions", "verdict", "group", "dimension", "unknowns", "gap", "exact"],
+        ["one A on 4 columns (a<b)", "", "", "2", "16", "∞", "no"],
+        ["the same A on 2 blocks", "chosen", "SO⁺(1,1)", "1", "4", "14,000", "yes"],
+    ]
+    marked = re.findall(r"<tr class='chosen'>.*?</tr>", page)
+    assert len(marked) == 1
+    assert "the same A on 2 blocks" in marked[0]
+    assert "Kinds of motion" not in finding_page([SHIFT])
+
+
+def test_the_discrete_parts_are_a_table() -> None:
+    page = finding_page([LORENTZ])
+    assert cells(page, "Beyond the continuous group") == [
+        ["transformation", "verdict", "p", "cost"],
+        ["parity", "holds", "1.0 × 10⁻⁵", "0.1 %"],
+        ["swap", "does not hold", "0.5", "40 %"],
+        ["flip", "cannot be told", "1", "–"],
+        ["turn", "cannot be told", "–", "–"],
+    ]
+    assert "<td class='number sure'>holds</td>" in page
+    assert "<td class='number not'>does not hold</td>" in page
+    assert "Beyond the continuous" not in finding_page([SHIFT])
+
+
+@pytest.mark.parametrize(
+    ("gap", "words"), [(3.14159, "3.1"), (99.6, "100"), (412.2, "410"), (2.5e8, "2.5 × 10⁸")]
+)
+def test_gaps_are_short(gap: float, words: str) -> None:
+    finding = replace(LORENTZ, classes=({"action": "one A", "gap": gap},))
+    assert cells(finding_page([finding]), "Kinds of motion looked for")[1] == ["one A", words]
+
+
+def test_a_finding_as_it_is_loaded_looks_the_same(tmp_path: Path) -> None:
+    finding = replace(LORENTZ, classes=LORENTZ.classes[1:])
+    page = finding_page([Finding.load(finding.save(tmp_path))])
+    assert page == finding_page([finding])
+
+
 def test_words_of_the_user_are_escaped() -> None:
     attack = "'\"><script>alert(1)</script>"
     named = Named(
@@ -225,6 +316,11 @@ def test_words_of_the_user_are_escaped() -> None:
         model=nn.Linear(1, 1),
         input_names=("<a>&",),
         output_names=("<b>&",),
+        generators=[[[1]]],
+        metric=[[1]],
+        coordinates=(attack,),
+        classes=({"action": attack, "note": attack, "title": attack, "chosen": attack},),
+        discrete=({"name": attack, "p_value": attack, "holds": attack, "testable": False},),
     )
     page = finding_page(
         Findings(
@@ -239,7 +335,7 @@ def test_words_of_the_user_are_escaped() -> None:
     reader = Reader(page)
     assert "<script" not in page
     assert reader.open == []
-    assert reader.text.count("<script>alert(1)</script>") >= 12
+    assert reader.text.count("<script>alert(1)</script>") >= 18
     assert "<a>&" in reader.text
     assert "<b>&" in reader.text
 
@@ -358,6 +454,8 @@ def test_the_code_runs(tmp_path: Path) -> None:
     finding = saved(tmp_path / "found", Symmetry(S(3), V, Scalar), np.zeros((1, 3), int))
     page = write_finding_page([finding], tmp_path / "found" / "report.html").read_text("utf-8")
     assert "sequences" not in code(page)
+    moved = replace(finding, labels=None, generators=[[[1]]])
+    assert "sequences" not in code(finding_page([moved]))
     names: dict[str, Any] = {}
     exec(code(page), names)
     assert finding.model is not None

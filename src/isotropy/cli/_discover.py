@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from isotropy.discovery import Findings
 
 
+class MethodOption(StrEnum):
+    """What to look for."""
+
+    permutations = "permutations"
+    generators = "generators"
+
+
 class TaskOption(StrEnum):
     """What the targets are."""
 
@@ -51,6 +58,16 @@ def discover(
         str | None,
         typer.Option(metavar='"GROUP, …"', help='Groups to try as well: "Z(12), S(3)+S(9)".'),
     ] = None,
+    blocks: Annotated[
+        int | None,
+        typer.Option(
+            metavar="K", help="Columns are K blocks that a continuous symmetry moves alike."
+        ),
+    ] = None,
+    method: Annotated[
+        list[MethodOption] | None,
+        typer.Option(help="What to look for, by default both; generators: continuous symmetries."),
+    ] = None,
     margin: Annotated[
         float,
         typer.Option(help="What a symmetry may cost, as a share of what can be learned."),
@@ -60,9 +77,10 @@ def discover(
         typer.Option(metavar="DIR", help="Save findings, models and report.html here."),
     ] = None,
 ) -> Answer:
-    """Find the permutation symmetries of a task, name them, and confirm them by test."""
+    """Find the symmetries of a task, name them, and confirm them by test."""
     from isotropy.data import load
     from isotropy.discovery import discover, example_tasks
+    from isotropy.discovery._discover import METHODS
 
     seed = 0 if frame.seed is None else frame.seed
     if data is None:
@@ -79,6 +97,8 @@ def discover(
                 one,
                 channels_first=channels_first,
                 candidates=_groups(candidates),
+                blocks=blocks,
+                methods=[one.value for one in method] if method else METHODS,
                 margin=margin,
                 seed=seed,
                 progress=progress,

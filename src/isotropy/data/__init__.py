@@ -7,6 +7,14 @@ from isotropy.data._fetch import fetch, fetch_digest
 from isotropy.data._hamiltonian_systems import Chunks, HamiltonianSystem
 from isotropy.data._load import load
 from isotropy.data._models import load_model
+from isotropy.data._planted import (
+    PlantedProblem,
+    breaking_cost,
+    broken,
+    planted_nulls,
+    planted_problems,
+    with_noise,
+)
 from isotropy.data._regression_tasks import inertia, lorentz_scattering, o5_invariant
 from isotropy.data._rollout_errors import geometric_mean, relative_error
 from isotropy.data._sharing_tasks import (
@@ -23,12 +31,15 @@ __all__ = [
     "Chunks",
     "Dataset",
     "HamiltonianSystem",
+    "PlantedProblem",
     "PositionwiseSum",
     "Scaling",
     "SharingTask",
     "Splits",
     "SumOfNumbers",
     "Task",
+    "breaking_cost",
+    "broken",
     "cross_correlation",
     "double_spring_pendulum",
     "fetch",
@@ -40,7 +51,10 @@ __all__ = [
     "lorentz_scattering",
     "noisy_steps",
     "o5_invariant",
+    "planted_nulls",
+    "planted_problems",
     "relative_error",
     "shared_means",
     "sum_of_numbers",
+    "with_noise",
 ]

@@ -1,9 +1,9 @@
-"""Finding the symmetry of a task: which parameters are shared, and the group behind it."""
+"""Finding the symmetry of a task: its generators, or shared parameters, and the group behind."""
 
 from isotropy.discovery._discover import discover
 from isotropy.discovery._examples import example_tasks
 from isotropy.discovery._finding import Finding, Findings
-from isotropy.discovery._standardised import StandardisedModel, build_model
+from isotropy.discovery._standardised import HomogeneousModel, StandardisedModel, build_model
 from isotropy.discovery.augerino._augerino import Augerino
 from isotropy.discovery.augerino._augmentations import (
     Augmentation,
@@ -19,7 +19,32 @@ from isotropy.discovery.confirming._claim_test import (
     group_average,
     holm,
 )
+from isotropy.discovery.confirming._orbit_average import (
+    ActionTest,
+    DataSupport,
+    OrbitAverage,
+    confirm_action,
+    orbit_average,
+)
 from isotropy.discovery.confirming._splits import three_way_split
+from isotropy.discovery.generators import (
+    ActionClass,
+    ClassResult,
+    ColumnBlocks,
+    DataConstraints,
+    GeneratorFindings,
+    NullSpace,
+    SmoothFit,
+    SnappedAlgebra,
+    action_class,
+    blocks_from_names,
+    find_constraints,
+    find_generators,
+    fit_smooth,
+    null_spaces,
+    snap,
+    snap_affine,
+)
 from isotropy.discovery.naming._automorphisms import Automorphisms, automorphisms
 from isotropy.discovery.naming._naming import SharingName, name_sharing
 from isotropy.discovery.sharing._assignment import (
@@ -46,35 +71,53 @@ from isotropy.discovery.sharing._partition_search import cluster_values
 from isotropy.discovery.sharing._relaxation import Relaxed, averaged, relax_sharing
 
 __all__ = [
+    "ActionClass",
+    "ActionTest",
     "Augerino",
     "AugerinoFit",
     "Augmentation",
     "Automorphisms",
     "BilevelOptions",
     "ClaimTest",
+    "ClassResult",
+    "ColumnBlocks",
+    "DataConstraints",
+    "DataSupport",
     "Finding",
     "Findings",
     "FitOptions",
+    "GeneratorFindings",
+    "HomogeneousModel",
     "LearnedPermutations",
     "LearnedSharing",
     "LearnedShifts",
     "LeastSquares",
     "ModuleSharingResult",
+    "NullSpace",
+    "OrbitAverage",
     "PartitionEvidence",
     "Relaxed",
     "SharingName",
+    "SmoothFit",
+    "SnappedAlgebra",
     "StandardisedModel",
+    "action_class",
     "automorphisms",
     "averaged",
     "best_partition",
+    "blocks_from_names",
     "build_model",
     "canonical_labels",
     "claim_test",
     "cluster_values",
     "confirm",
+    "confirm_action",
     "discover",
     "example_tasks",
+    "find_constraints",
+    "find_generators",
     "fit_augerino",
+    "fit_smooth",
     "group_average",
     "gumbel_sinkhorn",
     "hard_assignment",
@@ -85,6 +128,8 @@ __all__ = [
     "learn_module_sharing",
     "matched",
     "name_sharing",
+    "null_spaces",
+    "orbit_average",
     "rank_penalty",
     "relax_sharing",
     "rounded",
@@ -93,5 +138,7 @@ __all__ = [
     "set_partitions",
     "shared_solutions",
     "sinkhorn",
+    "snap",
+    "snap_affine",
     "three_way_split",
 ]

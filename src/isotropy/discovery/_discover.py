@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.data import Dataset
 from isotropy.discovery._finding import Finding, Findings, Layout
+from isotropy.discovery._symmetric_model import fit_symmetric_model
+from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, confirm, holm
 from isotropy.discovery.confirming._free_predictor import (
     FreePredictor,
@@ -23,14 +25,20 @@ from isotropy.discovery.confirming._free_predictor import (
     sample_losses,
 )
 from isotropy.discovery.confirming._splits import three_way_split
+from isotropy.discovery.generators._continuous import (
+    ContinuousClaims,
+    TestedClaim,
+    smooth_predictor,
+)
+from isotropy.discovery.generators._search import Blocks, CannotTell
 from isotropy.discovery.naming._naming import SharingName, name_permutations
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._convolution_claim import compared
 from isotropy.discovery.permutations._proposals import Proposal, Proposals, propose
-from isotropy.discovery.permutations._symmetric_model import fit_symmetric_model
-from isotropy.discovery.permutations._task_data import TaskData
 from isotropy.reps import Symmetry
 
+Method = Literal["permutations", "generators"]
+METHODS: tuple[Method, ...] = ("permutations", "generators")
 # a symmetry that surely costs more than this share is called approximate
 _EXACT = 0.01
 # shares of variance or entropy, unexplained, that are worth a note
@@ -45,21 +53,27 @@ def discover(
     groups: ArrayLike | None = None,
     channels_first: bool = False,
     candidates: Sequence[str] = (),
+    blocks: Blocks | None = None,
+    methods: Sequence[Method] = METHODS,
     margin: float = 0.05,
     level: float = 0.05,
     fit_models: bool = True,
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Findings:
-    """Find the permutation symmetries of a learning task, name them, and confirm them by test.
+    """Find the symmetries of a learning task, name them, and confirm them by test.
 
-    Positions of the input are permuted: columns of a vector, steps of a sequence, elements of a
-    set; and positions of the output with them, where it has several. Rows are split in three. On
-    the first part symmetries are proposed: automorphisms of the equal coefficients of a
-    polynomial; swaps and gradients of a network, where a polynomial does not do; the usual
-    suspects in their natural order. Each must be more than a coincidence. To the second part a
-    predictor free of symmetry is fitted. On the third each proposal is tested: averaging that
-    predictor over the group must cost less than ``margin`` of what can be learned (``confirm``).
+    Permutations: positions of the input are permuted (columns of a vector, steps of a sequence,
+    elements of a set), and positions of the output with them, where it has several. Continuous
+    symmetries: columns, or blocks of them, are rotated, boosted, scaled, translated
+    (``find_generators``).
+
+    Rows are split in three. On the first part symmetries are proposed: automorphisms of the equal
+    coefficients of a polynomial; swaps and gradients of a network, where a polynomial does not
+    do; the usual suspects in their natural order; the Lie algebra of a smooth fit, made exact.
+    To the second part a predictor free of symmetry is fitted. On the third each proposal is
+    tested: averaging that predictor over the group must cost less than ``margin`` of what can be
+    learned (``confirm``), Holm's correction over all proposals.
 
     Args:
         X: Inputs, shape ``(N, n)``, or ``(N, n, channels)`` for sequences and sets; or a
@@ -71,6 +85,10 @@ def discover(
         channels_first: Whether sequences and sets have shape ``(N, channels, n)`` instead.
         candidates: Groups to try as well, such as ``"Z(12)"`` or ``"S(3)+S(9)"``, acting on
             positions in their order (and on outputs alike, where there are as many).
+        blocks: Columns that a continuous symmetry moves alike: a number k of consecutive blocks,
+            or the columns (or names) of each. By default told from names such as px1, px2, else
+            every k is tried.
+        methods: What to look for: ``"permutations"``, ``"generators"`` of continuous symmetries.
         margin: The largest cost that still counts as a symmetry.
         level: The chance of confirming anything false.
         fit_models: Whether to fit a model with each symmetry that is found.
@@ -78,7 +96,8 @@ def discover(
         progress: Told what is being done.
 
     Returns:
-        The findings, the largest group first; empty where nothing holds.
+        The findings, continuous ones first, then the largest group first; empty where nothing
+        holds.
 
     Raises:
         ValueError: If values are missing, targets constant, rows too few to split, or inputs are
@@ -93,14 +112,20 @@ def discover(
     """
     started = time.perf_counter()
     tell = progress or (lambda step: None)
+    _require_methods(methods)
     data = TaskData.of(X, y, task, groups, channels_first)
     find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
-    tell(Step(0, 4, "proposing symmetries"))
-    proposals = propose(data.rows(find), margin=margin, candidates=candidates, seed=seed)
-    tell(Step(1, 4, "fitting a predictor free of symmetry"))
+    permuting, moving = "permutations" in methods, "generators" in methods
+    tell(Step(0, 5, "proposing symmetries"))
+    proposals = Proposals((), (), None, ())
+    if permuting:
+        proposals = propose(data.rows(find), margin=margin, candidates=candidates, seed=seed)
+    tell(Step(1, 5, "looking for continuous symmetries"))
+    continuous = _continuous(data, find, blocks, margin, seed) if moving else None
+    tell(Step(2, 5, "fitting a predictor free of symmetry"))
     fitted, outside = data.rows(fit), data.rows(held)
     free = fitted.free_predictor(seed + 1)
-    tell(Step(2, 4, "confirming"))
+    tell(Step(3, 5, "confirming"))
     claims = [_Claim(proposal, data) for proposal in proposals.claims]
     tests = confirm(
         [claim.symmetry for claim in claims],
@@ -117,12 +142,13 @@ def discover(
     diagonal = proposals.convolution
     if diagonal is not None:
         tests.append(diagonal.test(free, fitted, outside, margin=margin, level=level))
-        adjusted = holm([test.p_value for test in tests])
-        tests = [
-            replace(test, adjusted_p_value=float(p))
-            for test, p in zip(tests, adjusted, strict=True)
-        ]
-    tell(Step(3, 4, "fitting models"))
+    moved: list[TestedClaim] = []
+    smooth = free
+    if continuous is not None and continuous.claims:
+        smooth = smooth_predictor(fitted, seed + 1)
+        moved = continuous.tests(smooth, fitted, outside, margin=margin, level=level, seed=seed)
+    tests = _corrected(tests, moved)
+    tell(Step(4, 5, "fitting models"))
     for claim, test in zip(claims, tests, strict=False):
         claim.test = test
     confirmed = [claim for claim in claims if claim.test is not None and claim.test.confirmed]
@@ -132,28 +158,53 @@ def discover(
         # models are compared on equal terms: both fitted to all rows but those of the test
         rival = seen.free_predictor(seed + 1)
     shown = [claim for claim in confirmed if not any(claim.is_within(other) for other in confirmed)]
-    found = []
-    if diagonal is not None and tests[-1].confirmed:
-        # what turns a filter around is said with it
-        turned = PairGroup(diagonal.name.generators, *reversed(diagonal.labels.shape))
-        shown = [claim for claim in shown if not turned.contains(claim.group)]
-        found.append(diagonal.finding(tests[-1], seen, outside, rival, fit_models))
+    found: list[Finding] = []
+    tried: list[str | Mapping[str, Any]] = [
+        *proposals.tried,
+        *(_tried(c.name, c.proposal.method, c.proposal.chance, c.test) for c in claims),
+    ]
+    notes = _notes(free, fitted, outside)
+    trivial = _without_effect(proposals, free, outside, margin, level, seed)
+    if continuous is not None:
+        found, lines = continuous.findings(
+            moved, data, find, fit, held, smooth, fit_models=fit_models, seed=seed
+        )
+        tried += [*continuous.tried(), *lines]
+        notes += continuous.notes
+        trivial += continuous.trivial()
+    if diagonal is not None:
+        tried.append(_tried(diagonal.name, "diagonals", diagonal.chance, tests[-1]))
+        if tests[-1].confirmed:
+            # what turns a filter around is said with it
+            turned = PairGroup(diagonal.name.generators, *reversed(diagonal.labels.shape))
+            shown = [claim for claim in shown if not turned.contains(claim.group)]
+            found.append(diagonal.finding(tests[-1], seen, outside, rival, fit_models))
     found += [claim.finding(proposals, seen, outside, rival, fit_models, seed) for claim in shown]
-    return Findings(
-        found,
-        [
-            *proposals.tried,
-            *(_tried(c.name, c.proposal.method, c.proposal.chance, c.test) for c in claims),
-            *(
-                []
-                if diagonal is None
-                else [_tried(diagonal.name, "diagonals", diagonal.chance, tests[-1])]
-            ),
-        ],
-        time.perf_counter() - started,
-        _notes(free, fitted, outside),
-        _without_effect(proposals, free, outside, margin, level, seed),
-    )
+    return Findings(found, tried, time.perf_counter() - started, notes, trivial)
+
+
+def _require_methods(methods: Sequence[str]) -> None:
+    if isinstance(methods, str) or not methods or not set(methods) <= set(METHODS):
+        raise ValueError(f"expected methods among {', '.join(METHODS)}, got {methods!r:.80}")
+
+
+def _continuous(
+    data: TaskData, find: NDArray[np.int64], blocks: Blocks | None, margin: float, seed: int
+) -> ContinuousClaims:
+    try:
+        return ContinuousClaims.proposed(data, find, blocks=blocks, margin=margin, seed=seed)
+    except CannotTell as error:
+        return ContinuousClaims.refused(data, error)
+
+
+def _corrected(tests: list[ClaimTest], moved: Sequence[TestedClaim]) -> list[ClaimTest]:
+    """Holm's correction over all tests, of permutations and of continuous symmetries."""
+    every = [test.p_value for test in tests] + [p for one in moved for p in one.p_values]
+    adjusted = iter(holm(every))
+    tests = [replace(test, adjusted_p_value=float(next(adjusted))) for test in tests]
+    for one in moved:
+        one.adjust([float(next(adjusted)) for _ in one.p_values])
+    return tests
 
 
 class _Claim:

@@ -27,7 +27,9 @@ _FILE, _WEIGHTS, _LIST = "finding.json", "model.safetensors", "findings.json"
 _PLAIN = (
     *("name", "group", "order", "dimension", "action", "approximate", "confirmed", "p_value"),
     *("effect", "margin", "samples", "method", "trivial", "notes", "input_names", "output_names"),
+    *("coordinates", "classes", "discrete"),
 )
+_LISTS = ("notes", "input_names", "output_names", "coordinates", "classes", "discrete")
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,14 @@ class Finding:
         custom: Representations that ``symmetry`` names and the library does not.
         layout: How data are laid out.
         labels: Which weights of a linear map are equal, shape (d_out, d_in) or (K,).
+        generators: Of a continuous group, exact, shape (D, d, d): as they act on ``coordinates``,
+            or on these and a last one that is always 1, where there are translations.
+        metric: The symmetric form that they leave invariant, shape (d, d), where there is one.
+        coordinates: What they act on: columns, or what the columns of all blocks have in common.
+        classes: Every class of actions that was looked at, as a dictionary of plain values each,
+            with the algebra found in it and whether it was chosen.
+        discrete: Reflections and the like beyond the continuous group, as a dictionary each, and
+            whether they hold.
         model: The model that has the symmetry.
         model_spec: What ``build_model`` makes such a model from; needed to save it.
         input_names: Of the positions of the input, where they have names.
@@ -108,6 +118,11 @@ class Finding:
     custom: Mapping[str, RowRep] = field(default_factory=dict, repr=False)
     layout: Layout = Layout()
     labels: NDArray[np.int64] | None = field(default=None, repr=False)
+    generators: NDArray[np.float64] | None = field(default=None, repr=False)
+    metric: NDArray[np.float64] | None = field(default=None, repr=False)
+    coordinates: tuple[str, ...] = ()
+    classes: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
+    discrete: tuple[Mapping[str, Any], ...] = ()
     model: nn.Module | None = field(default=None, repr=False)
     model_spec: Mapping[str, Any] | None = None
     input_names: tuple[str, ...] = ()
@@ -116,8 +131,10 @@ class Finding:
     def __post_init__(self) -> None:
         if not 0 <= self.p_value <= 1:
             raise ValueError(f"expected a p-value between 0 and 1, got {self.p_value!r}")
-        for name in ("notes", "input_names", "output_names"):
+        for name in _LISTS:
             object.__setattr__(self, name, tuple(getattr(self, name)))
+        for name, axes in (("generators", 3), ("metric", 2)):
+            self._keep_matrices(name, axes)
         object.__setattr__(self, "interval", (float(self.interval[0]), float(self.interval[1])))
         for name, kind in (("approximate", bool), ("confirmed", bool), ("p_value", float)):
             object.__setattr__(self, name, kind(getattr(self, name)))  # numpy's own have no JSON
@@ -131,6 +148,18 @@ class Finding:
             labels = labels.astype(np.int64)
             labels.flags.writeable = False
             object.__setattr__(self, "labels", labels)
+
+    def _keep_matrices(self, name: str, axes: int) -> None:
+        """Square matrices of finite numbers, which nobody may change."""
+        if getattr(self, name) is None:
+            return
+        given = np.array(getattr(self, name), dtype=np.float64)
+        if given.ndim != axes or given.shape[-1] != given.shape[-2] or not np.isfinite(given).all():
+            raise ValueError(
+                f"expected finite square matrices as {name}, got an array of shape {given.shape}"
+            )
+        given.flags.writeable = False
+        object.__setattr__(self, name, given)
 
     @property
     def cost(self) -> str:
@@ -191,13 +220,17 @@ class Finding:
         spec = None if self.model_spec is None else dict(self.model_spec)
         tables = {name: rep.table.tolist() for name, rep in self.custom.items()}
         rest = {
+            **{
+                name: None if matrices is None else matrices.tolist()
+                for name, matrices in (("generators", self.generators), ("metric", self.metric))
+            },
             "interval": list(self.interval),
             "symmetry": written,
             "custom": tables,
             "layout": asdict(self.layout),
             "model": spec,
         }
-        lists = {name: list(plain[name]) for name in ("notes", "input_names", "output_names")}
+        lists = {name: list(getattr(self, name)) for name in _LISTS}
         return {**plain, **lists, **rest}
 
     def save(self, folder: str | Path) -> Path:
@@ -412,6 +445,8 @@ def _restored(given: dict[str, Any], folder: Path) -> Finding:
         custom=custom,
         layout=Layout(**given["layout"]),
         labels=partition,
+        generators=given.get("generators"),
+        metric=given.get("metric"),
         model=model,
         model_spec=spec,
     )

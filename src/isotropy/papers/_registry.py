@@ -18,6 +18,7 @@ _MODULES = {
     "finzi2023/table2.2": "finzi2023_table2_2",
     "finzi2023/theorem-a.2": "finzi2023_theorem_a2",
     "finzi2023/theorem4.1": "finzi2023_theorem4_1",
+    "planted": "planted",
     "yeh2022/figure1": "yeh2022_figure1",
     "yeh2022/figure2": "yeh2022_figure2",
     "yeh2022/figure3": "yeh2022_figure3",

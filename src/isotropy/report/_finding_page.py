@@ -17,20 +17,34 @@ from numpy.typing import NDArray
 
 from isotropy._run import atomic_write
 from isotropy.report._basis_picture import LARGEST_PICTURE, _palette
+from isotropy.report._generator_pictures import generator_pictures, metric_picture, short_name
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding, Findings
 
 _LEFT, _ACROSS, _WIDTH = 30.0, 230.0, 330.0  # of the picture of an effect
 _SIDE, _CELL, _LETTER, _LINE = 300.0, 28.0, 6.2, 13.0  # of the picture of weights
-_LONGEST = 18
+_LONG = 24  # words of a table that need a column of some width
 _QUIET = (0.86, 0.87, 0.89)
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LOSS = re.compile(r"(\S.*) (-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
 _HEADS = {"chance": "by coincidence", "effect": "cost", "p_value": "p", "confirmed": "verdict"}
+_CLASS_HEADS = {"action": "motions", "title": "group", "chosen": "verdict"}
+_DISCRETE_HEADS = {**_HEADS, "name": "transformation", "holds": "verdict"}
+_CLASS = ("action", "chosen", "title", "dimension", "unknowns", "gap", "exact")
+_DISCRETE = ("name", "holds", "p_value", "effect")
+_VERDICTS = {  # of what is true, and of what is not
+    "confirmed": ("confirmed", "not confirmed"),
+    "chosen": ("chosen", ""),
+    "exact": ("yes", "no"),
+    "holds": ("holds", "does not hold"),
+}
+_MARK = " class='chosen'"
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --sure: #187a48; --not: #a85b12; }
-@media (prefers-color-scheme: dark) { :root { --sure: #5cc795; --not: #e8a862; } }
+:root { color-scheme: light dark; --line: #8884; --sure: #187a48; --not: #a85b12;
+  --plus: #f0a35e; --minus: #86b6f0; }
+@media (prefers-color-scheme: dark) { :root { --sure: #5cc795; --not: #e8a862;
+  --plus: #a1520f; --minus: #2a5fa8; } }
 body { font: 16px/1.55 system-ui, sans-serif; max-width: 50rem; margin: 2rem auto;
   padding: 0 1.2rem 2rem; overflow-wrap: break-word; }
 h1 { font-size: 1rem; margin: 0; } h2 { font-size: 1.15rem; margin: 2.4rem 0 .4rem; }
@@ -42,6 +56,12 @@ article { border: 1px solid var(--line); border-radius: .7rem; padding: 1.4rem; 
 .pictures { display: flex; flex-wrap: wrap; gap: .5rem 2rem; align-items: flex-start; }
 figure { margin: 0; max-width: 100%; } figcaption { max-width: 20.5rem; }
 svg { max-width: 100%; height: auto; overflow: visible; } image { image-rendering: pixelated; }
+.matrices { gap: 1rem; margin: .7rem 0; } .matrices figure { width: var(--wide); }
+.matrices svg { display: block; margin-bottom: .3rem; }
+@media (max-width: 30rem) { .matrices .small { width: calc(50% - .5rem); } }
+.lines { fill: none; stroke: #8888; stroke-width: 1px; vector-effect: non-scaling-stroke; }
+.plus, .minus { padding: 0 .3em; border-radius: .2em; background: var(--plus); }
+.minus { background: var(--minus); } .chosen { font-weight: 600; } .long { min-width: 11rem; }
 svg text { font-size: 11px; fill: currentColor; } .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; }
 tr + tr > * { border-top: 1px solid var(--line); }
@@ -154,7 +174,9 @@ def _card(finding: Finding) -> str:
         f"{finding.verdict.capitalize()}{nearly}:</b> {escape(finding.action)}.</p>"
         f"<p class='aside'>{escape(group)} Found by {escape(finding.method)}.</p>"
         f"{_test(finding)}<div class='pictures'>{_effect_picture(finding)}"
-        f"{_partition_picture(finding)}</div>{''.join(map(_note, finding.notes))}</article>"
+        f"{_partition_picture(finding)}</div>{generator_pictures(finding)}"
+        f"{metric_picture(finding)}{''.join(_tables(finding))}"
+        f"{''.join(map(_note, finding.notes))}</article>"
     )
 
 
@@ -184,6 +206,10 @@ def _p_value(finding: Finding) -> str:
 
 def _number(number: float) -> str:
     """Two digits or a whole number, and a power of ten where it is far from one."""
+    if number == math.inf:
+        return "∞"
+    if 99.5 <= number < 1e7 and not isinstance(number, int):
+        number = int(float(f"{number:.2g}"))
     if not 0 < number < math.inf or 1e-3 <= number < 1e7:
         return f"{number:,}" if isinstance(number, int) else f"{number:.2g}"
     size = math.log10(number)  # of whole numbers beyond any float as well
@@ -241,23 +267,65 @@ def _tried(found: Findings) -> Iterator[str]:
         seconds = f" ({found.seconds:.3g} seconds)" if found.seconds else ""
         yield f"<h2>What was tried{seconds}</h2>" + (f"<ul>{looked}</ul>" if looked else "")
     if rows:
-        columns = list(dict.fromkeys(key for row in rows for key in row))
-        heads = (f"<th scope='col'>{escape(str(_HEADS.get(key, key)))}</th>" for key in columns)
-        yield f"<div class='scroll'><table><tr>{''.join(heads)}</tr>"
-        for row in rows:
-            yield f"<tr>{''.join(_cell(key, row.get(key, '')) for key in columns)}</tr>"
-        yield "</table></div>"
+        yield _table(rows)
+
+
+def _tables(finding: Finding) -> Iterator[str]:
+    """The classes of actions that were looked at, and what holds beyond the continuous group."""
+    if finding.classes:
+        rows = [
+            {**one, "action": f"{one.get('action', '')} ({one['note']})"}
+            if one.get("note")
+            else one
+            for one in finding.classes
+        ]
+        yield (
+            "<h3>Kinds of motion looked for</h3><p class='aside'>Each is a space of so many "
+            "unknowns, in which a group of some dimension was found. The gap says how clearly the "
+            "motions outside the group stand apart. A group is exact where noise alone explains "
+            f"what error it has.</p>{_table(rows, _CLASS, _CLASS_HEADS)}"
+        )
+    if finding.discrete:
+        told = [{**one, "holds": _told(one)} for one in finding.discrete]
+        yield (
+            "<h3>Beyond the continuous group</h3><p class='aside'>Single transformations that no "
+            f"path within the group leads to.</p>{_table(told, _DISCRETE, _DISCRETE_HEADS)}"
+        )
+
+
+def _told(one: Mapping[str, Any]) -> bool | str:
+    holds = one.get("holds")
+    return bool(holds) if holds is not None and one.get("testable", True) else "cannot be told"
+
+
+def _table(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str] | None = None,
+    heads: Mapping[str, str] = _HEADS,
+) -> str:
+    """Rows with the columns given, less those that are empty; or with all that they have."""
+    present = list(dict.fromkeys(key for row in rows for key in row))
+    if columns is not None:
+        present = [key for key in columns if any(row.get(key) not in (None, "") for row in rows)]
+    named = (f"<th scope='col'>{escape(str(heads.get(key, key)))}</th>" for key in present)
+    lines = (
+        f"<tr{_MARK if row.get('chosen') is True else ''}>"
+        f"{''.join(_cell(key, row.get(key, '')) for key in present)}</tr>"
+        for row in rows
+    )
+    return f"<div class='scroll'><table><tr>{''.join(named)}</tr>{''.join(lines)}</table></div>"
 
 
 def _cell(key: str, value: Any) -> str:
-    if key == "confirmed" and isinstance(value, bool):
-        kind, words = ("sure", "confirmed") if value else ("not", "not confirmed")
+    if isinstance(value, bool) and key in _VERDICTS:
+        kind, words = ("sure", _VERDICTS[key][0]) if value else ("not", _VERDICTS[key][1])
         return f"<td class='number {kind}'>{words}</td>"
     if value is None or value != value:
         return "<td>–</td>"
     if isinstance(value, float):
         return f"<td class='number'>{_percent(value) if key == 'effect' else _number(value)}</td>"
-    return f"<td>{escape(str(value))}</td>"
+    kind = " class='long'" if len(str(value)) > _LONG else ""
+    return f"<td{kind}>{escape(str(value))}</td>"
 
 
 def _use(found: Findings, folder: str) -> Iterator[str]:
@@ -272,7 +340,7 @@ def _use(found: Findings, folder: str) -> Iterator[str]:
         f"x = torch.randn(5, {wide})  # samples, in the order and units of the data\n"
         "with torch.no_grad():\n    y = model(x)  # values, or logits of classes"
     )
-    if best.labels is None:
+    if best.labels is None and best.generators is None:
         lines += "\n# sequences x of shape (samples, positions, channels): model(x.mT.flatten(1))"
     yield f"<h2>How to use the model</h2><pre><code>{escape(lines)}</code></pre>"
 
@@ -314,9 +382,9 @@ def _axis_names(finding: Finding, side: str, count: int) -> list[str]:
     if rep is not None and rep.size() != count:
         return [""] * count  # combinations of classes have no names
     given = getattr(finding, f"{side}_names", None) or ()
-    letter, half = "y" if side == "output" else "x", _LONGEST // 2
+    letter = "y" if side == "output" else "x"
     names = given if len(given) == count else [f"{letter}{place}" for place in range(count)]
-    return [n if len(n) <= _LONGEST else f"{n[: half - 1]}…{n[-half:]}" for n in names]
+    return [short_name(name) for name in names]
 
 
 def _pixels(labels: NDArray[np.int64]) -> str:

@@ -139,7 +139,7 @@ def fit_free_predictor(
     whole = _constant(y, task, width)
     if best.unexplained > _EXACT and whole.numel() <= _MOST_TREES:
         tell(Step(3, 4, "free predictor"))
-        grown = _with_trees(x[rest], y[rest], best.partial, task, seed)
+        grown = with_trees(x[rest], y[rest], best.partial, task, seed)
         added = consider(f"{best.kind} and trees", grown, lambda: grown)
         if added.unexplained < best.unexplained / _MUCH_BETTER:
             best = added
@@ -302,8 +302,15 @@ def _fit_network(
     return lambda rows: net(prepared(rows)).double() * unit + shift
 
 
-def _with_trees(x: Tensor, y: Tensor, predict: Predict, task: Task, seed: int) -> Predict:
+def with_trees(x: Tensor, y: Tensor, predict: Predict, task: Task, seed: int) -> Predict:
     """A predictor with boosted trees grown on what it leaves, output by output.
+
+    Args:
+        x: Inputs, shape ``(N, n)``.
+        y: Targets, shape ``(N, k)``, or classes ``(N,)``.
+        predict: The predictor.
+        task: What the targets are.
+        seed: Of the trees.
 
     For classes what is left is their indicators less the probabilities: one step of boosting
     beyond the predictor's logits.

@@ -81,6 +81,8 @@ class PairGroup:
         for part in self._parts:
             own = np.arange(len(g))
             own[part.support] = g[part.support]
+            if not np.isin(own[part.support], part.support).all():
+                return False
             if not part.contains(own):
                 return False
             left[part.support] = part.support

@@ -12,11 +12,11 @@ from torch import Tensor
 
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._standardised import build_model
+from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
 from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
 from isotropy.discovery.naming._naming import SharingName, name_sharing
 from isotropy.discovery.permutations._polynomial_colours import PolynomialColours
-from isotropy.discovery.permutations._task_data import TaskData
 from isotropy.discovery.sharing._assignment import canonical_labels
 from isotropy.discovery.sharing._brute_force import shared_solutions
 from isotropy.discovery.sharing._least_squares import LeastSquares

@@ -9,9 +9,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotropy.discovery._arrangement import Arrangement
 from isotropy.discovery.naming._automorphisms import automorphisms
 from isotropy.discovery.naming._pair_group import PairGroup, symmetric
-from isotropy.discovery.permutations._arrangement import Arrangement
 from isotropy.discovery.sharing._partition_search import cluster_values
 
 # how much larger than their sampling errors the errors of fitted gradients may be, squared

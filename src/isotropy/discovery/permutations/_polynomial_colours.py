@@ -13,10 +13,10 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from isotropy._run import ProgressCallback
+from isotropy.discovery._arrangement import Arrangement
 from isotropy.discovery.confirming._free_predictor import quadratic_terms
 from isotropy.discovery.naming._automorphisms import automorphisms
 from isotropy.discovery.naming._pair_group import Pair, PairGroup
-from isotropy.discovery.permutations._arrangement import Arrangement
 from isotropy.discovery.permutations._natural_groups import log_conjugates, natural_groups
 from isotropy.discovery.permutations._random_costs import chance_of_cost
 from isotropy.discovery.sharing._least_squares import LeastSquares

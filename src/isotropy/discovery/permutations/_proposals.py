@@ -10,13 +10,13 @@ import torch
 from numpy.typing import NDArray
 
 from isotropy._run import ProgressCallback, Step
+from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._convolution_claim import ConvolutionClaim, convolution_claim
 from isotropy.discovery.permutations._natural_groups import natural_groups
 from isotropy.discovery.permutations._network_colours import gradient_symmetries, swap_symmetries
 from isotropy.discovery.permutations._polynomial_colours import CannotFit, PolynomialColours
 from isotropy.discovery.permutations._screening import Screening
-from isotropy.discovery.permutations._task_data import TaskData
 from isotropy.groups import parse_group
 
 _CHANCE = 0.05

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy._run import generator as make_generator
+from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import SMALLEST_SAMPLE, claim_test
 from isotropy.discovery.confirming._free_predictor import (
     held_out_rows,
@@ -17,7 +18,6 @@ from isotropy.discovery.confirming._free_predictor import (
 )
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._random_costs import chance_of_cost, orbits_of_pairs
-from isotropy.discovery.permutations._task_data import TaskData
 
 _ELEMENTS = 24
 _MOST_ROWS = 2000

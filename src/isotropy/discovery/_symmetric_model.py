@@ -75,9 +75,9 @@ def fit_symmetric_model(
     inputs = (x.to(model.x_mean) - model.x_mean) / model.x_scale
     targets = y if task == "classification" else (y.to(model.y_mean) - model.y_mean) / model.y_scale
     if linear:
-        _solve(network, inputs, targets, task)
+        solve_linear(network, inputs, targets, task)
     else:
-        _train(network, inputs, targets, task, groups, rng)
+        train_network(network, inputs, targets, task, groups, rng)
     return model.requires_grad_(True).eval(), {"kind": "standardised", "model": inner}
 
 
@@ -93,27 +93,27 @@ def _permutations(symmetry: Symmetry, rep: Any) -> list[list[int]]:
     return moved
 
 
-def _loss(prediction: Tensor, y: Tensor, task: Task) -> Tensor:
+def loss_of(prediction: Tensor, y: Tensor, task: Task) -> Tensor:
     if task == "classification":
         return functional.cross_entropy(prediction, y)
     return functional.mse_loss(prediction, y)
 
 
-def _solve(network: nn.Module, x: Tensor, y: Tensor, task: Task) -> None:
+def solve_linear(network: nn.Module, x: Tensor, y: Tensor, task: Task) -> None:
     solver = torch.optim.LBFGS(
         network.parameters(), max_iter=300, tolerance_grad=1e-9, line_search_fn="strong_wolfe"
     )
 
     def closure() -> Tensor:
         solver.zero_grad()
-        loss = _loss(network(x), y, task)
+        loss = loss_of(network(x), y, task)
         loss.backward()
         return loss
 
     solver.step(closure)
 
 
-def _train(
+def train_network(
     network: nn.Module,
     x: Tensor,
     y: Tensor,
@@ -131,11 +131,11 @@ def _train(
     for _ in range(epochs):
         for rows in rest[torch.randperm(len(rest), generator=rng)].split(batch):
             solver.zero_grad()
-            _loss(network(x[rows]), y[rows], task).backward()
+            loss_of(network(x[rows]), y[rows], task).backward()
             solver.step()
         schedule.step()
         with torch.no_grad():
-            reached = float(_loss(network(x[held]), y[held], task))
+            reached = float(loss_of(network(x[held]), y[held], task))
         if reached < best:
             best, kept = reached, {k: v.clone() for k, v in network.state_dict().items()}
     network.load_state_dict(kept)

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from isotropy.data import Dataset, load
+from isotropy.discovery._arrangement import Arrangement
 from isotropy.discovery.confirming._free_predictor import (
     FreePredictor,
     Task,
     fit_free_predictor,
 )
-from isotropy.discovery.permutations._arrangement import Arrangement
 
 
 @dataclass(frozen=True, eq=False)

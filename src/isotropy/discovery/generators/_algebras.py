@@ -1,0 +1,289 @@
+"""The Lie algebra of a function in each class of actions: estimated, its rank tested, snapped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from isotropy.discovery.generators._action_class import (
+    OUTPUTS,
+    Output,
+    action_class,
+    on_matrix,
+    on_vector,
+)
+from isotropy.discovery.generators._charts import Array, Chart
+from isotropy.discovery.generators._data_constraints import tangent
+from isotropy.discovery.generators._null_space import NullSpace, null_spaces
+from isotropy.discovery.generators._smooth_fit import SmoothFit
+from isotropy.discovery.generators._snap import SnappedAlgebra, snap
+from isotropy.discovery.generators._snap_affine import snap_affine
+
+# relative noise of gradients to reckon with where a fit is exact
+_FLOOR = 1e-13
+_LEAST_ERROR, _MOST_ERROR = 1e-7, 0.25
+# the error of an estimate is the disagreement of its halves, give or take
+_SLACK = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """A fitted function at points: values and Jacobians of both its halves.
+
+    Args:
+        x: Points in the user's units, ``(N, n)``.
+        values: Of each half, ``(N, m)``.
+        jacobians: Of each half, ``(N, m, n)``.
+        normals: Of the surface on which the points lie, ``(N, c, n)``.
+        exact: Whether the fit is exact up to rounding.
+    """
+
+    x: Array
+    values: tuple[Array, Array]
+    jacobians: tuple[Array, Array]
+    normals: Array
+    exact: bool
+
+    @staticmethod
+    def of(fit: SmoothFit, x: Array, normals: Array | None = None) -> Samples:
+        """Evaluate a fit, which takes inputs in the user's units."""
+        pairs = fit.values_and_jacobians(torch.as_tensor(x))
+        (va, ja), (vb, jb) = ((v.numpy(), j.numpy()) for v, j in pairs)
+        none = np.zeros((len(x), 0, x.shape[1]))
+        return Samples(x, (va, vb), (ja, jb), none if normals is None else normals, fit.is_exact)
+
+    def weights(self, chart: Chart) -> Array:
+        """How much each point counts: less where the two halves differ more than they do mostly."""
+        if self.exact:
+            return np.ones(len(self.x))
+        apart = (self.jacobians[0] - self.jacobians[1]) @ chart.lift
+        noise = (apart**2).sum((1, 2)) * (chart.points(self.x, centred=False) ** 2).sum(1)
+        usual = float(np.median(noise))
+        return np.asarray(1.0 / np.sqrt(noise / usual + 1.0)) if usual > 0 else np.ones(len(noise))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassResult:
+    """The algebra of one class of actions.
+
+    Args:
+        chart: What moves.
+        output: How outputs move with it.
+        affine: Whether translations are in the class.
+        unknowns: The dimension of the class.
+        space: The null space, where one stands out.
+        estimate: Generators before the snap in the user's units, ``(D, d, d)``, or
+            ``(D, d, d + 1)``: [A | b] of an affine class.
+        snapped: The exact algebra; ``None`` where there is none so near.
+        note: Why there is none.
+    """
+
+    chart: Chart
+    output: Output
+    affine: bool
+    unknowns: int
+    space: NullSpace | None = None
+    estimate: Array = field(default_factory=lambda: np.zeros((0, 1, 1)))
+    snapped: SnappedAlgebra | None = None
+    note: str = ""
+
+    @property
+    def dimension(self) -> int:
+        """Of the exact algebra, else of the null space."""
+        if self.snapped is not None:
+            return len(self.snapped.generators)
+        return 0 if self.space is None else self.space.dimension
+
+    @property
+    def exact(self) -> bool:
+        """Whether noise explains all that the symmetry leaves."""
+        return self.space is not None and self.space.exact
+
+    @property
+    def action(self) -> str:
+        """The class in words."""
+        return (
+            f"{self.chart.words}{', moved and shifted' if self.affine else ''}; "
+            + (OUTPUTS[self.output])
+        )
+
+    @property
+    def title(self) -> str:
+        """The name of the group; empty where there is none."""
+        return "" if self.snapped is None else self.snapped.title
+
+    def as_json(self, *, chosen: bool) -> dict[str, Any]:
+        """Plain values."""
+        space = self.space
+        return {
+            "action": self.action,
+            "unknowns": self.unknowns,
+            "dimension": self.dimension,
+            "title": self.title,
+            "gap": None if space is None else space.gap,
+            "exact": self.exact,
+            "chosen": chosen,
+            "note": self.note,
+        }
+
+    def on_rows(self) -> Array:
+        """The exact generators on whole inputs, [A | b], ``(D, n, n + 1)``, in user's units."""
+        assert self.snapped is not None
+        d = len(self.chart.scale)
+        generators = self.snapped.generators
+        small = np.zeros((len(generators), d, d + 1))
+        small[:, :, : generators.shape[2]] = generators[:, :d]
+        return self.chart.rows(small)
+
+    def on_outputs(self, outputs: int) -> Array | None:
+        """The exact generators on outputs, ``(D, m, m)``; ``None`` where outputs stay."""
+        assert self.snapped is not None
+        d = len(self.chart.scale)
+        a = self.snapped.generators[:, :d, :d]
+        if self.output == "vector":
+            return on_vector(a, outputs)
+        return on_matrix(a) if self.output == "matrix" else None
+
+
+def algebras(
+    samples: Samples,
+    chart: Chart,
+    output: Output,
+    *,
+    affine: bool,
+    symplectic: bool = False,
+    margin: float = 0.05,
+    seed: int = 0,
+) -> list[ClassResult]:
+    """What of a class leaves a function as it is: exactly, and less exactly, where both are.
+
+    Args:
+        samples: The function.
+        chart: What moves.
+        output: How outputs move with it.
+        affine: Whether to look for translations, too.
+        symplectic: Whether only canonical transformations count.
+        margin: What counts as small.
+        seed: Of resampling.
+
+    Returns:
+        At least one; without a null space where nothing stands out.
+    """
+    r, m = len(chart.reading), samples.values[0].shape[1]
+    kind = action_class(
+        chart.blocks, r, outputs=m, output=output, affine=affine, symplectic=symplectic
+    )
+    nothing = ClassResult(chart, output, affine, kind.unknowns)
+    if len(samples.x) < kind.unknowns:
+        note = f"needs at least {kind.unknowns} rows, got {len(samples.x)}"
+        return [_noted(nothing, note)]
+    points = chart.points(samples.x, centred=affine)
+    unit = _output_units(chart, output, m)
+    halves = []
+    for values, jacobian in zip(samples.values, samples.jacobians, strict=True):
+        slopes = jacobian @ chart.lift
+        normals = samples.normals @ chart.lift
+        if normals.shape[1]:
+            slopes = tangent(slopes, normals)
+        equations = kind.equations(points, values / unit, slopes / unit[None, :, None])
+        if normals.shape[1]:
+            equations = np.concatenate(
+                [equations, _staying(kind.motions(points), normals, slopes)], 1
+            )
+        halves.append(equations)
+    weights = samples.weights(chart)[:, None, None]
+    halves = [equations * weights for equations in halves]
+    floor = _FLOOR if samples.exact else 1e-20
+    found = []
+    for space in null_spaces(*halves, margin=margin, floor=floor, seed=seed):
+        found.append(_snapped(nothing, kind.matrices(space.basis), space))
+    return found or [_noted(nothing, "no directions stand out from the noise")]
+
+
+def _noted(result: ClassResult, note: str) -> ClassResult:
+    return ClassResult(result.chart, result.output, result.affine, result.unknowns, note=note)
+
+
+def _output_units(chart: Chart, output: Output, outputs: int) -> Array:
+    """Units of outputs in which they move as the coordinates of the chart do."""
+    scale = chart.scale / np.exp(np.log(chart.scale).mean())
+    if output == "vector":
+        return np.tile(scale, outputs // len(scale))
+    if output == "matrix":
+        return np.outer(scale, scale).ravel()
+    return np.ones(outputs)
+
+
+def _staying(motions: Array, normals: Array, slopes: Array) -> Array:
+    """Equations that motions keep to the surface, as heavy as those of the function."""
+    lengths = np.linalg.norm(normals, axis=2, keepdims=True)
+    unit = normals / np.where(lengths > 0, lengths, 1.0)
+    weight = np.sqrt((slopes**2).sum((1, 2)).mean())
+    return np.asarray(weight * np.einsum("Nci,Npi->Ncp", unit, motions, optimize=True))
+
+
+def _snapped(result: ClassResult, matrices: Array, space: NullSpace) -> ClassResult:
+    chart, scale = result.chart, result.chart.scale
+    d = len(scale)
+    errors = _errors(space)
+    estimate = matrices[:, :, :d] * scale[None, :, None] / scale[None, None]
+    snapped: SnappedAlgebra | None
+    if result.output == "free":
+        matrices = _independent(matrices)  # what moves outputs alone is no symmetry of inputs
+        if not len(matrices):
+            return _noted(result, "no directions stand out from the noise")
+    if result.affine:
+        centre = chart.reading[list(chart.blocks[0])] @ chart.shift * scale
+        snapped = _first(snap_affine(matrices, error=e, scale=scale, centre=centre) for e in errors)
+        offset = matrices[:, :, d] * scale - estimate @ centre
+        estimate = np.concatenate([estimate, offset[:, :, None]], 2)
+    else:
+        snapped = _first(snap(matrices[:, :, :d], error=e, scale=scale) for e in errors)
+    note = (
+        ""
+        if snapped is not None
+        else (f"{space.dimension} directions stand out, but no Lie algebra is so near to them")
+    )
+    return ClassResult(
+        chart, result.output, result.affine, result.unknowns, space, estimate, snapped, note
+    )
+
+
+def _errors(space: NullSpace) -> list[float]:
+    """How far off a space may be: by noise, and by a bias that both estimates share.
+
+    A bias as large as what is left in the null space turns it by the ratio of that to what is
+    outside.
+    """
+    last = space.dimension
+    shared = 0.0
+    if last < len(space.ratios):
+        shared = float(np.sqrt(space.ratios[last - 1] / space.ratios[last]))
+    errors = [_SLACK * space.error, shared]
+    return [float(np.clip(e, _LEAST_ERROR, _MOST_ERROR)) for e in errors if e >= errors[0]]
+
+
+def _first(found: Iterable[SnappedAlgebra | None]) -> SnappedAlgebra | None:
+    return next((one for one in found if one is not None), None)
+
+
+def _independent(matrices: Array) -> Array:
+    """A basis of the span, of shape ``(D, d, d + 1)``."""
+    rows = matrices.reshape(len(matrices), -1)
+    _, values, basis = np.linalg.svd(rows, full_matrices=False)
+    kept: Array = basis[values > 1e-3 * max(values.max(initial=0.0), 1e-300)]
+    return kept.reshape(-1, *matrices.shape[1:])
+
+
+def chosen_of(results: Sequence[ClassResult]) -> ClassResult | None:
+    """The class to report: the largest exact algebra, and of equals the one on most blocks."""
+    named = [r for r in results if r.snapped is not None and r.exact and r.output != "free"]
+    return max(
+        named,
+        key=lambda r: (r.dimension, len(r.chart.blocks), not r.affine),
+        default=None,
+    )

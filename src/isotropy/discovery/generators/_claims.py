@@ -1,0 +1,244 @@
+"""A continuous symmetry as a claim: its name, its action on rows, and the ``Symmetry`` of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import numpy as np
+import torch
+
+from isotropy.discovery.generators._algebras import ClassResult
+from isotropy.discovery.generators._charts import Array, combination_text
+from isotropy.discovery.generators._search import GeneratorSearch
+from isotropy.groups import Group, embed, parse_group
+from isotropy.reps import Rep, Scalar, Symmetry, V
+
+_COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratorClaim:
+    """A continuous symmetry to be tested.
+
+    Args:
+        name: In prose.
+        action: How it acts, in a phrase.
+        rows: Generators on whole inputs, [A | b], ``(D, n, n + 1)``, in the user's units.
+        outputs: Those on outputs, ``(D, m, m)``; ``None`` where outputs stay.
+        generators: As they act on ``coordinates``, ``(D, d, d)``, with a last coordinate that is
+            always 1 where there are translations.
+        metric: The invariant symmetric form on coordinates, where there is one that is not
+            degenerate.
+        coordinates: The names of what moves.
+        symmetry: The group and its actions.
+        homogeneous: Columns of each block behind which the symmetry wants a 1; empty where there
+            are no translations.
+        centre: Subtracted from inputs before the symmetry acts, ``(n,)``.
+        result: The class of actions it comes from; ``None`` for translations along combinations.
+        exact: Whether noise explains all that it leaves.
+    """
+
+    name: str
+    action: str
+    rows: Array
+    outputs: Array | None
+    generators: Array
+    metric: Array | None
+    coordinates: tuple[str, ...]
+    symmetry: Symmetry
+    homogeneous: tuple[tuple[int, ...], ...]
+    centre: Array
+    result: ClassResult | None
+    exact: bool
+
+    @property
+    def dimension(self) -> int:
+        """Of the algebra."""
+        return len(self.rows)
+
+
+def claims_of(
+    search: GeneratorSearch, names: tuple[str, ...], outputs: int
+) -> list[GeneratorClaim]:
+    """What a search claims: the chosen algebra, a larger one that nearly holds, translations.
+
+    Args:
+        search: What was found.
+        names: Of the columns.
+        outputs: The number m of outputs.
+    """
+    claims = [
+        _algebra_claim(result, search, names, outputs)
+        for result in (search.chosen, search.approximate)
+        if result is not None
+    ]
+    if len(search.combinations) > 1 and not any(_moves_along(c, search.along) for c in claims):
+        claims.append(_translation_claim(search, names, outputs))
+    return claims
+
+
+def _moves_along(claim: GeneratorClaim, along: Array) -> bool:
+    """Whether the translations in a claim are already all of these."""
+    still = np.abs(claim.rows[:, :, :-1]).max(axis=(1, 2), initial=0.0) < 1e-9
+    shifts = claim.rows[still][:, :, -1]
+    return len(shifts) >= len(along)
+
+
+def _algebra_claim(
+    result: ClassResult, search: GeneratorSearch, names: tuple[str, ...], outputs: int
+) -> GeneratorClaim:
+    found, chart = result.snapped, result.chart
+    assert found is not None
+    n, d, k = len(names), len(chart.scale), len(chart.blocks)
+    shifts = result.affine and found.translations is not None and len(found.translations) > 0
+    centre = np.zeros(n)
+    generators = found.generators
+    homogeneous: tuple[tuple[int, ...], ...] = ()
+    base = _group(found.expression, found.change, generators)
+    if result.affine and not shifts:
+        # about a point: linear in what is left when it is subtracted
+        generators = generators[:, :d, :d]
+        about = np.zeros(d) if found.centre is None else found.centre
+        for block in chart.columns or ():
+            centre[list(block)] = about
+        base = Group(algebra=list(torch.as_tensor(generators)))
+        base = _recognised(base)
+    rep_in: Rep
+    if chart.columns is None:
+        lift = chart.lift * (1.0 / chart.scale)
+        frame = np.hstack([lift, _others(search, n)])
+        base = (
+            embed(base, n).conjugate(torch.as_tensor(frame))
+            if n > d
+            else (base.conjugate(torch.as_tensor(frame)))
+        )
+        rep_in = V
+        if result.affine:
+            centre = lift @ (np.zeros(d) if found.centre is None else found.centre)
+    else:
+        if shifts:
+            homogeneous = chart.columns
+        rep_in = _placed(chart.columns, n, homogeneous=bool(shifts))
+    rep_out: Rep = outputs * Scalar
+    if result.output == "vector":
+        rep_out = (outputs // d) * V
+    elif result.output == "matrix":
+        rep_out = V * V
+    parts = [found.title, found.detail, _acting_on(chart.names, k, d, chart.columns is None)]
+    if result.output != "invariant":
+        parts.append(f"y moving as a {result.output}")
+    return GeneratorClaim(
+        name=", ".join(part for part in parts if part),
+        action=result.action,
+        rows=result.on_rows(),
+        outputs=result.on_outputs(outputs),
+        generators=generators,
+        metric=_metric(found.symmetric_forms[:, :d, :d], d),
+        coordinates=chart.names,
+        symmetry=Symmetry(base, rep_in, rep_out),
+        homogeneous=homogeneous,
+        centre=centre,
+        result=result,
+        exact=result.exact,
+    )
+
+
+def _translation_claim(
+    search: GeneratorSearch, names: tuple[str, ...], outputs: int
+) -> GeneratorClaim:
+    n, along = len(names), search.along
+    rows = np.zeros((len(along), n, n + 1))
+    rows[:, :, n] = along
+    generators = np.zeros((len(along), n + 1, n + 1))
+    generators[:, :n, n] = along
+    wide = "R" if len(along) == 1 else f"R{len(along)}".translate(_RAISED)
+    texts = ", ".join(combination_text(row, names) for row in search.combinations)
+    return GeneratorClaim(
+        name=f"translations {wide}, y depends on {texts} alone",
+        action="; ".join(f"adding to x a multiple of {_direction(row, names)}" for row in along),
+        rows=rows,
+        outputs=None,
+        generators=generators,
+        metric=None,
+        coordinates=names,
+        symmetry=Symmetry(Group(algebra=list(torch.as_tensor(generators))), V, outputs * Scalar),
+        homogeneous=(tuple(range(n)),),
+        centre=np.zeros(n),
+        result=None,
+        exact=True,
+    )
+
+
+def _direction(row: Array, names: tuple[str, ...]) -> str:
+    return f"({combination_text(row, names)})"
+
+
+def _group(expression: str | None, change: Array, generators: Array) -> Group:
+    """The catalogue's group in the user's coordinates, else one of its own."""
+    if expression is None or np.iscomplexobj(change):
+        return Group(algebra=list(torch.as_tensor(generators)))
+    group = parse_group(expression)
+    if np.array_equal(change, np.eye(len(change))):
+        return group
+    return group.conjugate(torch.as_tensor(np.ascontiguousarray(change)))
+
+
+def _recognised(group: Group) -> Group:
+    from isotropy.groups import identify
+
+    found = identify(group)
+    if found.group is None:
+        return group
+    change = found.change.dense()
+    if change.is_complex():
+        return group
+    return (
+        found.group
+        if bool((change == torch.eye(len(change))).all())
+        else (found.group.conjugate(change))
+    )
+
+
+def _others(search: GeneratorSearch, n: int) -> Array:
+    """Directions of the input that do not matter, as columns."""
+    axes = np.eye(n)[:, list(search.ignored)]
+    return np.hstack([search.along.T, axes])
+
+
+def _placed(columns: tuple[tuple[int, ...], ...], n: int, *, homogeneous: bool) -> Rep:
+    """K vectors on their columns, scalars on the others.
+
+    With translations each block has a column of ones behind it, and the other columns follow.
+    """
+    moved = [c for block in columns for c in block]
+    others = [c for c in range(n) if c not in moved]
+    vectors: list[Rep] = [len(columns) * V]
+    scalars: list[Rep] = [len(others) * Scalar] if others else []
+    if homogeneous or [*moved, *others] == list(range(n)):
+        return reduce(add, [*vectors, *scalars])
+    if [*others, *moved] == list(range(n)):
+        return reduce(add, [*scalars, *vectors])
+    return reduce(add, [*vectors, *scalars]).on([*moved, *others], n)
+
+
+def _acting_on(names: tuple[str, ...], blocks: int, width: int, combined: bool) -> str:
+    word = _COUNTS[width] if width < len(_COUNTS) else str(width)
+    listed = ", ".join(names)
+    if blocks == 1:
+        return f"acting on ({listed})"
+    plain = combined or all(name.startswith("x") and name[1:].isdigit() for name in names)
+    return f"acting on {blocks} {word}-vectors" + ("" if plain else f" ({listed})")
+
+
+def _metric(forms: Array, d: int) -> Array | None:
+    """The invariant form, where there is one up to a factor and it is not degenerate."""
+    if len(forms) != 1 or forms.shape[1:] != (d, d):
+        return None
+    form: Array = forms[0]
+    values = np.abs(np.linalg.eigvalsh(form))
+    if values.min() <= 1e-6 * values.max():
+        return None
+    return form if np.trace(form) >= 0 or np.linalg.eigvalsh(form).max() > 0 else -form

@@ -1,0 +1,389 @@
+"""Continuous symmetries of a task: proposed on one part of the data, tested on another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isotropy._run import generator as make_generator
+from isotropy.discovery._finding import Finding, Layout
+from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.confirming._free_predictor import (
+    FreePredictor,
+    Predict,
+    held_out_rows,
+    sample_losses,
+    with_trees,
+)
+from isotropy.discovery.confirming._orbit_average import (
+    ActionTest,
+    DataSupport,
+    confirm_action,
+)
+from isotropy.discovery.generators._action_class import Output
+from isotropy.discovery.generators._charts import combination_text
+from isotropy.discovery.generators._claims import GeneratorClaim, claims_of
+from isotropy.discovery.generators._continuous_model import fit_continuous_model
+from isotropy.discovery.generators._discrete_parts import (
+    DiscreteCandidate,
+    candidates_for_rows,
+    confirm_discrete,
+    coset_candidates,
+)
+from isotropy.discovery.generators._search import (
+    Blocks,
+    CannotTell,
+    GeneratorSearch,
+    column_names,
+    search_generators,
+)
+from isotropy.discovery.generators._smooth_fit import fit_smooth
+from isotropy.discovery.permutations._convolution_claim import compared
+
+# a symmetry that surely costs more than this share is called approximate
+_EXACT = 0.01
+# trees are grown on what a fit leaves if that is more than this share, and kept if they help
+_WELL_FITTED, _MUCH_BETTER = 1e-4, 1.05
+_MOST_TREES = 8
+# of more blocks only neighbours are swapped: they generate all permutations
+_MOST_PAIRED = 4
+
+
+@dataclass(eq=False)
+class TestedClaim:
+    """A claim, its test, and those of single elements beyond the connected group.
+
+    Args:
+        claim: The claim.
+        action: Its test.
+        parts: Reflections, swaps of blocks and the like, each with a test.
+    """
+
+    claim: GeneratorClaim
+    action: ActionTest
+    parts: list[tuple[DiscreteCandidate, ActionTest]]
+
+    @property
+    def p_values(self) -> list[float]:
+        """Of all its tests."""
+        return [test.test.p_value for test in self._tests]
+
+    @property
+    def _tests(self) -> list[ActionTest]:
+        return [self.action, *(test for _, test in self.parts)]
+
+    def adjust(self, p_values: Sequence[float]) -> None:
+        """Take over p-values that are corrected for all tests together."""
+        tests = [
+            replace(test, test=replace(test.test, adjusted_p_value=float(p)))
+            for test, p in zip(self._tests, p_values, strict=True)
+        ]
+        self.action = tests[0]
+        self.parts = [(part, test) for (part, _), test in zip(self.parts, tests[1:], strict=True)]
+
+
+@dataclass(eq=False)
+class ContinuousClaims:
+    """Continuous symmetries that one part of the data suggests, and their tests.
+
+    Args:
+        data: All of the data, for names and widths.
+        search: What was found; ``None`` where the data cannot tell.
+        claims: What is to be tested.
+        notes: Anything worth knowing.
+    """
+
+    data: TaskData
+    search: GeneratorSearch | None
+    claims: list[GeneratorClaim]
+    notes: list[str]
+
+    @staticmethod
+    def proposed(
+        data: TaskData,
+        find: Any,
+        *,
+        blocks: Blocks | None = None,
+        affine: bool = True,
+        output: Output | None = None,
+        symplectic: bool = False,
+        model: Callable[[Tensor], Tensor] | None = None,
+        margin: float = 0.05,
+        seed: int = 0,
+    ) -> ContinuousClaims:
+        """Look at some rows of the data.
+
+        Raises:
+            CannotTell: If they do not allow an answer.
+        """
+        search = search_generators(
+            data.rows(find),
+            blocks=blocks,
+            affine=affine,
+            output=output,
+            symplectic=symplectic,
+            model=model,
+            margin=margin,
+            seed=seed,
+        )
+        outputs = data.arrangement.outputs * data.arrangement.output_channels
+        claims = claims_of(search, column_names(data), outputs)
+        return ContinuousClaims(data, search, claims, list(search.notes))
+
+    @staticmethod
+    def refused(data: TaskData, error: CannotTell) -> ContinuousClaims:
+        """None, and why."""
+        return ContinuousClaims(data, None, [], [f"continuous symmetries: {error}"])
+
+    def tests(
+        self,
+        free: FreePredictor,
+        fitted: TaskData,
+        outside: TaskData,
+        *,
+        margin: float,
+        level: float,
+        seed: int,
+    ) -> list[TestedClaim]:
+        """A test of each claim, and of what goes with it beyond the connected group."""
+        if not self.claims:
+            return []
+        given: dict[str, Any] = {
+            "support": DataSupport(fitted.x),
+            "constant": free.constant,
+            "loss": "squared" if outside.task == "regression" else "cross-entropy",
+            "margin": margin,
+            "level": level,
+            "groups": outside.groups,
+        }
+        tested = []
+        for claim in self.claims:
+            test = confirm_action(
+                free.predict, outside.x, outside.y, claim.rows, claim.outputs, seed=seed, **given
+            )
+            parts = []
+            if test.test.p_value <= level:
+                candidates, moved = _discrete(claim, outside.x.shape[1])
+                parts = confirm_discrete(
+                    free.predict, outside.x, outside.y, candidates, moved, **given
+                )
+            tested.append(TestedClaim(claim, test, parts))
+        return tested
+
+    def findings(
+        self,
+        tested: Sequence[TestedClaim],
+        data: TaskData,
+        find: Any,
+        fit: Any,
+        held: Any,
+        free: FreePredictor,
+        *,
+        fit_models: bool,
+        seed: int,
+    ) -> tuple[list[Finding], list[dict[str, Any]]]:
+        """What stands, and a line for each claim that was tested."""
+        outside = data.rows(held)
+        standing = [one for one in tested if one.action.test.confirmed]
+        rival = free
+        seen = outside
+        if fit_models and any(one.claim.result is not None for one in standing):
+            # models are compared on equal terms: both fitted to all rows but those of the test
+            seen = data.rows(np.concatenate([find, fit]))
+            rival = smooth_predictor(seen, seed + 1)
+        found = [
+            self.finding(
+                one, seen=seen, outside=outside, rival=rival, fit_models=fit_models, seed=seed
+            )
+            for one in standing
+        ]
+        lines = [
+            {
+                "name": one.claim.name,
+                "method": "generators",
+                "effect": one.action.test.effect,
+                "p_value": one.action.test.adjusted_p_value,
+                "confirmed": one.action.test.confirmed,
+                **({"note": one.action.reason} if one.action.reason else {}),
+            }
+            for one in tested
+        ]
+        return found, lines
+
+    def finding(
+        self,
+        tested: TestedClaim,
+        *,
+        seen: TaskData,
+        outside: TaskData,
+        rival: FreePredictor,
+        fit_models: bool,
+        seed: int,
+    ) -> Finding:
+        """The finding of a claim that stands."""
+        assert self.search is not None
+        claim, test = tested.claim, tested.action.test
+        a = outside.arrangement
+        notes = [f"found by the gradients of {self.search.fit.kind}"]
+        finding = Finding(
+            name=claim.name,
+            group=str(claim.symmetry.group),
+            action=claim.action,
+            method="generators",
+            dimension=claim.dimension,
+            approximate=test.interval[0] > _EXACT or not claim.exact,
+            confirmed=test.confirmed,
+            p_value=test.adjusted_p_value,
+            effect=test.effect,
+            interval=test.interval,
+            margin=test.margin,
+            samples=test.samples,
+            symmetry=claim.symmetry,
+            generators=claim.generators,
+            metric=claim.metric,
+            coordinates=claim.coordinates,
+            classes=tuple(r.as_json(chosen=r is claim.result) for r in self.search.results),
+            discrete=tuple(_part_as_json(part, action) for part, action in tested.parts),
+            notes=tuple(notes),
+            layout=Layout(a.channels, a.output_channels, outside.channels_first),
+            input_names=outside.input_names or (),
+            output_names=outside.output_names or (),
+        )
+        if not fit_models or claim.result is None:
+            return finding
+        model, spec = fit_continuous_model(claim, seen, seed=seed)
+        with torch.no_grad():
+            predicted = model(outside.x.to(model.x_mean))
+        notes.append(compared(predicted, rival, outside))
+        return replace(finding, model=model, model_spec=spec, notes=tuple(notes))
+
+    def tried(self) -> list[str]:
+        """The classes of actions that were looked at, in words."""
+        if self.search is None:
+            return []
+        looked = dict.fromkeys(result.action for result in self.search.results)
+        return [f"generators of {action}" for action in looked]
+
+    def trivial(self) -> list[Finding]:
+        """Symmetries that hold because the target does not look at most of the input."""
+        search = self.search
+        if search is None:
+            return []
+        names = column_names(self.data)
+        wide = len(names) - len(search.ignored) - len(search.along)
+        if wide != 1 and search.fit.is_linear:
+            return [
+                Finding(
+                    name="linear maps that commute with a linear target",
+                    group=f"Trivial({len(names)})",
+                    action="any motion that a linear map does not see, or passes on",
+                    method="gradients",
+                    trivial="the target is linear in the inputs",
+                )
+            ]
+        if wide != 1:
+            return []
+        if len(search.combinations):
+            text = combination_text(search.combinations[0], names)
+        else:
+            text = next(name for i, name in enumerate(names) if i not in search.ignored)
+        return [
+            Finding(
+                name=f"translations and shears of R^{len(names)} that leave {text} as it is",
+                group=f"Trivial({len(names)})",
+                action=f"any motion along which {text} does not change",
+                method="gradients",
+                dimension=(len(names) - 1) * (len(names) + 1),
+                trivial=f"the target depends on {text} alone",
+            )
+        ]
+
+
+def smooth_predictor(data: TaskData, seed: int) -> FreePredictor:
+    """A predictor free of symmetry from the same families as the search, with trees behind it.
+
+    Args:
+        data: Rows to fit to.
+        seed: Of halves, networks and trees.
+    """
+    mean, scale = data.x.mean(0), data.x.std(0)
+    alike = float(scale.max()) < 10 * float(scale.min())
+    unit = scale.square().mean().sqrt().expand_as(scale) if alike else scale
+    unit = torch.where(unit > 0, unit, torch.ones_like(unit))
+    centre = torch.where(mean.abs() < 3 * unit, torch.zeros_like(mean), mean)
+    fit = fit_smooth(
+        (data.x - centre) / unit,
+        data.y,
+        data.task,
+        classes=data.arrangement.outputs,
+        groups=data.groups,
+        seed=seed,
+    )
+
+    def smooth(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return fit((x.double() - centre) / unit)
+
+    predict: Predict = smooth
+    kind, left = fit.kind, fit.unexplained
+    if left > _WELL_FITTED and data.arrangement.outputs <= _MOST_TREES:
+        rng = make_generator(seed)
+        rest, hold = map(torch.as_tensor, held_out_rows(len(data.x), 0.25, data.groups, rng))
+        grown = with_trees(data.x[rest], data.y[rest], predict, data.task, seed)
+        held = data.y[hold]
+        losses = [
+            float(sample_losses(f(data.x[hold]), held, data.task).mean()) for f in (predict, grown)
+        ]
+        if losses[1] * _MUCH_BETTER < losses[0]:
+            kind, left, predict = f"{kind} and trees", left * losses[1] / losses[0], grown
+    return FreePredictor(kind, predict, _constant(data), left)
+
+
+def _discrete(claim: GeneratorClaim, n: int) -> tuple[list[DiscreteCandidate], list[Tensor | None]]:
+    """Single elements to try with a claim, on rows, and what they do to outputs."""
+    result = claim.result
+    columns = None if result is None else result.chart.columns
+    if result is None or result.snapped is None or columns is None:
+        return [], []
+    found = result.snapped
+    d = len(columns[0])
+    small = coset_candidates(found.generators, found.expression, found.change)
+    rows = candidates_for_rows(small, columns, n)
+    if len(columns) > _MOST_PAIRED:
+        swaps = [f"swap of blocks {i} and {i + 1}" for i in range(1, len(columns))]
+        rows = rows[: len(small)] + [c for c in rows[len(small) :] if c.name in swaps]
+    moved: list[Tensor | None] = [None] * len(rows)
+    if claim.outputs is not None:
+        for at, candidate in enumerate(small):
+            h = candidate.matrix[:d, :d].double()
+            copies = len(claim.outputs[0]) // d
+            moved[at] = (
+                torch.kron(h, h)
+                if result.output == "matrix"
+                else torch.kron(torch.eye(copies, dtype=torch.float64), h)
+            )
+    return rows, moved
+
+
+def _part_as_json(part: DiscreteCandidate, action: ActionTest) -> dict[str, Any]:
+    return {
+        "name": part.name,
+        "holds": action.test.confirmed,
+        "testable": action.told,
+        "p_value": action.test.adjusted_p_value,
+        "effect": None if math.isnan(action.test.effect) else action.test.effect,
+        "note": action.reason,
+    }
+
+
+def _constant(data: TaskData) -> Tensor:
+    if data.task == "regression":
+        return data.y.mean(0)
+    counts = torch.bincount(data.y, minlength=data.arrangement.outputs).double() + 0.5
+    return (counts / counts.sum()).log()

@@ -1,0 +1,80 @@
+"""Fit the model of a continuous symmetry: an EMLP in units that commute with the group."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from isotropy._run import generator as make_generator
+from isotropy.discovery._standardised import StandardisedModel, build_model
+from isotropy.discovery._symmetric_model import train_network
+from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.generators._claims import GeneratorClaim
+
+_CHANNELS = 64
+_LAYERS = 2
+
+
+def fit_continuous_model(
+    claim: GeneratorClaim, data: TaskData, *, seed: int = 0
+) -> tuple[StandardisedModel, dict[str, Any]]:
+    """Fit an EMLP that has a symmetry exactly.
+
+    Args:
+        claim: The symmetry.
+        data: Rows to fit to.
+        seed: Of weights and batches.
+
+    Returns:
+        The model, in units of the data and in evaluation mode, and the description that
+        ``build_model`` makes its like from.
+    """
+    inner: dict[str, Any] = {"kind": "emlp", "channels": _CHANNELS, "layers": _LAYERS}
+    if claim.homogeneous:
+        blocks = [list(block) for block in claim.homogeneous]
+        inner = {
+            "kind": "homogeneous",
+            "model": inner,
+            "inputs": data.x.shape[1],
+            "blocks": blocks,
+        }
+    rng = make_generator(seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(torch.randint(2**31, (), generator=rng)))
+        network = build_model(inner, claim.symmetry)
+    x_mean, x_scale = _input_units(claim, data.x)
+    y_mean, y_scale = _output_units(claim, data)
+    model = StandardisedModel(network, x_mean, x_scale, y_mean, y_scale)
+    inputs = (data.x.to(model.x_mean) - model.x_mean) / model.x_scale
+    targets = data.y
+    if data.task == "regression":
+        targets = (data.y.to(model.y_mean) - model.y_mean) / model.y_scale
+    train_network(network, inputs, targets, data.task, data.groups, rng)
+    return model.requires_grad_(True).eval(), {"kind": "standardised", "model": inner}
+
+
+def _input_units(claim: GeneratorClaim, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Columns that move have the centre and one scale; the others a mean and a scale each."""
+    centre = torch.as_tensor(claim.centre)
+    moved = torch.as_tensor(claim.rows).abs().amax((0, 2)) > 0
+    moved |= torch.as_tensor(claim.rows[:, :, :-1]).abs().amax((0, 1)) > 0
+    mean = torch.where(moved, centre, x.mean(0))
+    about = (x - mean).square().mean(0)
+    if claim.homogeneous:
+        # translations are of the same size whatever the scale
+        about = torch.where(moved, x.var(0), about)
+    scale = torch.where(moved, about[moved].mean(), about).sqrt()
+    return mean, torch.where(scale > 0, scale, torch.ones_like(scale))
+
+
+def _output_units(claim: GeneratorClaim, data: TaskData) -> tuple[Tensor, Tensor]:
+    width = claim.symmetry.rep_out.size()
+    if data.task == "classification":
+        return torch.zeros(width), torch.ones(width)
+    if claim.outputs is None:
+        scale = data.y.std(0)
+        return data.y.mean(0), torch.where(scale > 0, scale, torch.ones_like(scale))
+    size = data.y.square().mean().sqrt()
+    return torch.zeros(width), size.expand(width)

@@ -1,0 +1,169 @@
+"""Continuous symmetries of data, by themselves: found, made exact, named and confirmed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import ArrayLike
+from torch import Tensor
+
+from isotropy._run import ProgressCallback, Step
+from isotropy.data import Dataset
+from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.confirming._claim_test import holm
+from isotropy.discovery.confirming._free_predictor import Task
+from isotropy.discovery.confirming._splits import three_way_split
+from isotropy.discovery.generators._action_class import Output
+from isotropy.discovery.generators._algebras import ClassResult
+from isotropy.discovery.generators._continuous import ContinuousClaims, smooth_predictor
+from isotropy.discovery.generators._search import Blocks
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratorFindings:
+    """Continuous symmetries found in data, and all that was looked at on the way.
+
+    Args:
+        findings: What stands, as ``discover`` gives it.
+        classes: The algebra of each class of actions, exact or not.
+        chosen: The class whose algebra was claimed; ``None`` where none stood out.
+        fitted: What kind of function was fitted.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.random.default_rng(0).normal(size=(300, 2))
+        >>> found = find_generators(x, np.exp(-(x**2).sum(1)), fit_models=False)
+        >>> found.finding.name, found.chosen.dimension
+        ('SO(2), acting on (x0, x1)', 1)
+    """
+
+    findings: Findings
+    classes: tuple[ClassResult, ...]
+    chosen: ClassResult | None
+    fitted: str
+
+    @property
+    def finding(self) -> Finding | None:
+        """The first that stands; ``None`` where none does."""
+        return self.findings[0] if len(self.findings) else None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Anything worth knowing."""
+        return tuple(self.findings.notes)
+
+
+def find_generators(
+    X: ArrayLike | Tensor | Dataset,
+    y: ArrayLike | Tensor | None = None,
+    *,
+    blocks: Blocks | None = None,
+    affine: bool = True,
+    output: Output | None = None,
+    symplectic: bool = False,
+    model: Callable[[Tensor], Tensor] | None = None,
+    task: Task | None = None,
+    groups: ArrayLike | None = None,
+    margin: float = 0.05,
+    level: float = 0.05,
+    fit_models: bool = True,
+    seed: int = 0,
+    progress: ProgressCallback | None = None,
+) -> GeneratorFindings:
+    """Find the continuous symmetries of a task, make them exact, name them, confirm them by test.
+
+    A smooth function f is fitted to a part of the rows: a polynomial where one does, else
+    networks. Its symmetries are the matrices A and vectors b with Df(x)(A x + b) = B f(x): a null
+    space, whose dimension is tested against the noise of two independent fits. That space is
+    replaced by the nearest exact Lie algebra, and the group of it is named. The claim is then
+    tested on rows that were not used before, against a predictor free of symmetry
+    (``claim_test``).
+
+    The class of actions is part of the answer: one A on all columns, the same A on each of several
+    blocks of columns, with translations or without; outputs that stay, or move. Each class has its
+    own algebra (``classes``); the largest is claimed, of equals the one on most blocks.
+
+    Args:
+        X: Inputs, shape ``(N, n)``, or ``(N, points, channels)``, where each point is a block; or
+            a ``Dataset``.
+        y: Targets: ``(N,)`` or ``(N, m)`` of numbers, or ``(N,)`` classes.
+        blocks: Columns that move alike: a number k of consecutive blocks, or the columns (or
+            names) of each. By default told from names such as px1, px2, else every k is tried.
+        affine: Whether to look for translations, too.
+        output: How outputs move: ``"invariant"``, ``"vector"`` (B = A), ``"matrix"``
+            (B = A⊗1 + 1⊗A) or ``"free"`` (any B; looked at, never claimed). By default all that
+            fit.
+        symplectic: Whether the input is (q, p), as many of each, and only canonical transformations
+            count: A in sp(n).
+        model: A differentiable function of inputs, ``(N, n)`` to ``(N, m)``, to look at instead
+            of one that is fitted; claims are still tested on the data.
+        task: ``"regression"`` or ``"classification"``; by default told from the targets.
+        groups: Rows with one value here stay on one side of every split.
+        margin: The largest cost that still counts as a symmetry, as a share of what can be
+            learned.
+        level: The chance of confirming anything false.
+        fit_models: Whether to fit an EMLP to each symmetry found.
+        seed: Of splits, networks and random group elements.
+        progress: Told what is being done.
+
+    Raises:
+        ValueError: If the data cannot tell: too few rows for the unknowns, constant targets,
+            inputs that do not vary independently, columns of wildly different size.
+
+    Example:
+        >>> import numpy as np
+        >>> p = np.random.default_rng(0).normal(size=(400, 2, 3))
+        >>> e = np.sqrt(1 + (p**2).sum(2, keepdims=True)) + np.random.default_rng(1).random(
+        ...     (400, 2, 1)
+        ... )
+        >>> x = np.concatenate([e, p], 2).reshape(400, 8)  # two four-momenta
+        >>> total = x[:, :4] + x[:, 4:]
+        >>> mass = np.sqrt(total[:, 0] ** 2 - (total[:, 1:] ** 2).sum(1))
+        >>> found = find_generators(x, mass, blocks=2, fit_models=False)
+        >>> print(found.finding.name)
+        SO⁺(1,3), metric (+,−,−,−), acting on 2 four-vectors
+        >>> print(found.finding.symmetry)
+        SO13p: 2*V >> Scalar
+    """
+    started = time.perf_counter()
+    tell = progress or (lambda step: None)
+    data = TaskData.of(X, y, task, groups)
+    find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
+    tell(Step(0, 4, "fitting a smooth function"))
+    claims = ContinuousClaims.proposed(
+        data,
+        find,
+        blocks=blocks,
+        affine=affine,
+        output=output,
+        symplectic=symplectic,
+        model=model,
+        margin=margin,
+        seed=seed,
+    )
+    assert claims.search is not None
+    found: list[Finding] = []
+    tried: list[dict[str, Any]] = []
+    if claims.claims:
+        tell(Step(1, 4, "fitting a predictor free of symmetry"))
+        fitted, outside = data.rows(fit), data.rows(held)
+        free = smooth_predictor(fitted, seed + 1)
+        tell(Step(2, 4, "confirming"))
+        tested = claims.tests(free, fitted, outside, margin=margin, level=level, seed=seed)
+        adjusted = iter(holm([p for one in tested for p in one.p_values]))
+        for one in tested:
+            one.adjust([float(next(adjusted)) for _ in one.p_values])
+        tell(Step(3, 4, "fitting models"))
+        found, tried = claims.findings(
+            tested, data, find, fit, held, free, fit_models=fit_models, seed=seed
+        )
+    return GeneratorFindings(
+        Findings(found, tried, time.perf_counter() - started, claims.notes, claims.trivial()),
+        claims.search.results,
+        claims.search.chosen,
+        claims.search.fit.kind,
+    )

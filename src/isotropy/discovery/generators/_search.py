@@ -1,0 +1,374 @@
+"""Look for continuous symmetries of a task: charts, classes of actions, the algebra of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.generators._action_class import Output
+from isotropy.discovery.generators._algebras import (
+    ClassResult,
+    Samples,
+    algebras,
+    chosen_of,
+)
+from isotropy.discovery.generators._charts import (
+    Array,
+    Chart,
+    chart_of_columns,
+    chart_of_combinations,
+    combination_text,
+    simple_subspace,
+)
+from isotropy.discovery.generators._column_blocks import (
+    ColumnBlocks,
+    as_blocks,
+    blocks_by_size,
+    blocks_from_names,
+)
+from isotropy.discovery.generators._conditioning import (
+    condition,
+    invisible_combinations,
+    unit_problem,
+)
+from isotropy.discovery.generators._data_constraints import DataConstraints, find_constraints
+from isotropy.discovery.generators._null_space import null_spaces
+from isotropy.discovery.generators._smooth_fit import SmoothFit, fit_smooth
+
+Blocks = int | Sequence[Sequence[int]] | Sequence[Sequence[str]]
+
+_MOST_POINTS = 3000
+# a class of actions on more columns has too many unknowns to be worth a look
+_WIDEST = 32
+_MOST_FREE_OUTPUTS = 12
+# that the target ignores a direction is believed only where nothing but noise is seen along it
+_CERTAINLY_NOISE, _SHARP = 3.0, 0.1
+
+
+class CannotTell(ValueError):
+    """The data cannot tell whether there is a continuous symmetry; the sentence says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class GeneratorSearch:
+    """What one part of the data says of continuous symmetries.
+
+    Args:
+        fit: The function that was fitted, in the user's units; what kind it is.
+        results: Every class of actions that was looked at.
+        chosen: The class to report, where one has an exact algebra.
+        approximate: A class with a larger algebra that is only nearly a symmetry.
+        ignored: Columns that the target does not depend on.
+        along: Directions of the input that the target does not depend on and that are not
+            columns, ``(k, n)``.
+        combinations: What it does depend on, ``(n − k, n)``, where there are such directions.
+        notes: Anything else worth knowing.
+    """
+
+    fit: SmoothFit
+    results: tuple[ClassResult, ...]
+    chosen: ClassResult | None
+    approximate: ClassResult | None
+    ignored: tuple[int, ...]
+    along: Array
+    combinations: Array
+    notes: tuple[str, ...]
+
+
+def search_generators(
+    data: TaskData,
+    *,
+    blocks: Blocks | None = None,
+    affine: bool = True,
+    output: Output | None = None,
+    symplectic: bool = False,
+    model: Callable[[Tensor], Tensor] | None = None,
+    margin: float = 0.05,
+    seed: int = 0,
+) -> GeneratorSearch:
+    """Fit a smooth function to the data and find its Lie algebra in each class of actions.
+
+    Args:
+        data: The part of the data to look at.
+        blocks: Columns that move alike: their number, or which.
+        affine: Whether to look for translations.
+        output: How outputs move; by default every way that fits is tried.
+        symplectic: Whether only canonical transformations count.
+        model: A function to look at instead of one that is fitted.
+        margin: What a symmetry may cost.
+        seed: Of the fit.
+
+    Raises:
+        CannotTell: If the data do not allow an answer.
+    """
+    x = data.x.numpy()
+    names = column_names(data)
+    _require_visible(x, names)
+    given = None if blocks is None else as_blocks(blocks, data.input_names, x.shape[1])
+    fit = _fitted(data, model, seed)
+    found = _constraints(x, names, given)
+    points = x[:_MOST_POINTS]
+    samples = Samples.of(fit, points, None if found is None else found.gradients(points))
+    notes = []
+    if found is not None:
+        notes.append(f"inputs lie on a surface: {'; '.join(found.sentences)}")
+    everything = chart_of_columns(
+        x, (tuple(range(x.shape[1])),), names, "one action on all columns"
+    )
+    ignored, along, combinations = _ignored(samples, everything, names, margin, seed)
+    live = x.shape[1] - len(ignored) - len(along)
+    results: list[ClassResult] = []
+    if live > 1 and not fit.is_linear:  # else all symmetries are trivial
+        for chart in _charts(data, x, names, given, ignored, combinations):
+            for kind in _outputs(output, data, len(chart.scale)):
+                results += _of_class(
+                    samples,
+                    chart,
+                    kind,
+                    affine=affine,
+                    symplectic=symplectic,
+                    margin=margin,
+                    seed=seed,
+                )
+    if results and all(r.space is None and r.note.startswith("needs") for r in results):
+        least = min(r.unknowns for r in results)
+        raise CannotTell(
+            f"expected at least {least} rows to find as many unknowns of an action, "
+            f"got {len(points)}"
+        )
+    chosen = chosen_of(results)
+    return GeneratorSearch(
+        fit,
+        tuple(results),
+        chosen,
+        _approximate(results, chosen),
+        ignored,
+        along,
+        combinations,
+        tuple(notes),
+    )
+
+
+def column_names(data: TaskData) -> tuple[str, ...]:
+    """A name for each column of the flattened input."""
+    n, channels = data.arrangement.inputs, data.arrangement.channels
+    positions = data.input_names or tuple(f"x{i}" for i in range(n))
+    if channels == 1:
+        return positions
+    return tuple(f"{name}[{c}]" for c in range(channels) for name in positions)
+
+
+def _require_visible(x: Array, names: tuple[str, ...]) -> None:
+    problem = unit_problem(x, names)
+    if problem is not None:
+        raise CannotTell(problem)
+    hidden = invisible_combinations(x, names)
+    if hidden:
+        raise CannotTell(
+            f"expected inputs that vary independently, got {len(hidden)} that do not: "
+            f"{'; '.join(hidden)}; symmetries along them cannot be told"
+        )
+
+
+def _fitted(data: TaskData, model: Callable[[Tensor], Tensor] | None, seed: int) -> SmoothFit:
+    """A function of inputs in the user's units."""
+    if model is not None:
+
+        def double(x: Tensor) -> Tensor:
+            out = model(x)
+            return (out if out.ndim == 2 else out.unsqueeze(1)).double()
+
+        return SmoothFit("the model given", (double, double), 0.0)
+    mean, scale = data.x.mean(0), data.x.std(0)
+    # one scale where columns are alike: a polynomial of few terms stays one
+    alike = float(scale.max()) < 10 * float(scale.min())
+    unit = scale.square().mean().sqrt().expand_as(scale) if alike else scale
+    centre = torch.where(mean.abs() < 3 * unit, torch.zeros_like(mean), mean)
+    fit = fit_smooth(
+        (data.x - centre) / unit,
+        data.y,
+        data.task,
+        classes=data.arrangement.outputs,
+        groups=data.groups,
+        thorough=False,
+        seed=seed,
+    )
+    first, second = fit.halves
+    halves = (lambda x: first((x - centre) / unit), lambda x: second((x - centre) / unit))
+    return SmoothFit(fit.kind, halves, fit.unexplained)
+
+
+@dataclass(frozen=True, eq=False)
+class _Surface:
+    """Constraints of the data in the user's units."""
+
+    inner: DataConstraints
+    centre: Array
+    scale: Array
+    sentences: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        return self.inner.count
+
+    def gradients(self, x: Array) -> Array:
+        return self.inner.gradients((x - self.centre) / self.scale) / self.scale
+
+
+def _constraints(x: Array, names: tuple[str, ...], blocks: ColumnBlocks | None) -> _Surface | None:
+    """The surface that the data lie on, where they lie on one."""
+    unit = condition(x, blocks)
+    found = find_constraints(unit.x, blocks, rounding=unit.rounding)
+    if not found.count:
+        return None
+    return _Surface(found, unit.shift, unit.scale, found.sentences(names, unit.shift, unit.scale))
+
+
+def _ignored(
+    samples: Samples, chart: Chart, names: tuple[str, ...], margin: float, seed: int
+) -> tuple[tuple[int, ...], Array, Array]:
+    """Directions along which the function does not change: columns, others, and what is left."""
+    n = len(names)
+    nothing = np.zeros((0, n))
+    if samples.normals.shape[1]:
+        return (), nothing, nothing  # off the surface nothing is known
+    weights = samples.weights(chart)[:, None, None]
+    slopes = [jacobian @ chart.lift * weights for jacobian in samples.jacobians]
+    floor = 1e-13 if samples.exact else 1e-20
+    found = null_spaces(
+        *slopes, margin=margin, floor=floor, largest_ratio=_CERTAINLY_NOISE, seed=seed
+    )
+    space = next((s for s in found if s.exact and s.error <= _SHARP), None)
+    if space is None:
+        return (), nothing, nothing
+    scale = np.diag(chart.lift)
+    error = max(space.error, 1e-7)
+    still = simple_subspace(space.basis, error, scale)
+    frame = np.linalg.qr((still / scale).T)[0].T
+    inside = np.linalg.norm(frame, axis=0)
+    ignored = tuple(int(i) for i in np.flatnonzero(inside > 1 - max(error, 1e-6)))
+    rest = np.array([row for row in still if not _is_among(row, ignored)]).reshape(-1, n)
+    live = [i for i in range(n) if i not in ignored]
+    rest[:, list(ignored)] = 0.0
+    if not len(rest):
+        return ignored, nothing, nothing
+    # what is left: combinations c with c·b = 0 for all directions b, of simple numbers
+    unit = np.linalg.svd(rest[:, live] / scale[live])[2]
+    dual = unit[len(rest) :] / scale[live]
+    frame = np.linalg.qr((dual * scale[live]).T)[0].T
+    wide = simple_subspace(frame, error, 1.0 / scale[live])
+    combinations = np.zeros((len(wide), n))
+    combinations[:, live] = wide
+    return ignored, rest, combinations
+
+
+def _is_among(row: Array, columns: tuple[int, ...]) -> bool:
+    others = np.delete(row, list(columns))
+    return bool(np.abs(others).max(initial=0.0) <= 1e-9 * np.abs(row).max())
+
+
+def _charts(
+    data: TaskData,
+    x: Array,
+    names: tuple[str, ...],
+    given: ColumnBlocks | None,
+    ignored: tuple[int, ...],
+    combinations: Array,
+) -> list[Chart]:
+    """Where actions are looked for: blocks of columns, all columns, combinations of them."""
+    n, channels = data.arrangement.inputs, data.arrangement.channels
+    if given is not None:
+        candidates = [given]
+    elif channels > 1:
+        places = tuple(tuple(c * n + p for c in range(channels)) for p in range(n))
+        labels = tuple(f"channel {c}" for c in range(channels))
+        candidates = [ColumnBlocks(places, labels, (), "positions")]
+    elif data.input_names is not None and (named := blocks_from_names(data.input_names)):
+        candidates = list(named)
+    else:
+        candidates = blocks_by_size(n)
+    charts = []
+    for blocks in candidates:
+        kept = [j for j in range(blocks.d) if not all(b[j] in ignored for b in blocks.columns)]
+        if len(kept) < 1 or blocks.k * blocks.d < 2:
+            continue
+        columns = tuple(tuple(block[j] for j in kept) for block in blocks.columns)
+        labels = tuple(blocks.coordinates[j] for j in kept)
+        words = f"the same action on {len(columns)} blocks of {len(kept)} columns"
+        if len(columns) == 1:
+            words = f"one action on {', '.join(names[c] for c in columns[0])}"
+        charts.append(chart_of_columns(x, columns, labels, words))
+    if given is not None:
+        return charts
+    live = tuple(i for i in range(x.shape[1]) if i not in ignored)
+    if len(combinations) and 1 < len(combinations) <= _WIDEST:
+        texts = tuple(combination_text(row, names) for row in combinations)
+        charts.append(chart_of_combinations(x, combinations, texts))
+    elif not len(combinations) and 1 < len(live) <= _WIDEST:
+        words = (
+            "one action on all columns"
+            if not ignored
+            else (f"one action on {', '.join(names[i] for i in live)}")
+        )
+        charts.append(chart_of_columns(x, (live,), tuple(names[i] for i in live), words))
+    return charts
+
+
+def _outputs(given: Output | None, data: TaskData, width: int) -> list[Output]:
+    if given is not None:
+        return [given]
+    m = 1 if data.y.ndim == 1 else data.y.shape[1]
+    kinds: list[Output] = ["invariant"]
+    if data.task == "classification":
+        return kinds
+    if m > 1 and m % width == 0 and width > 1:
+        kinds.append("vector")
+    if m == width**2 and width > 1:
+        kinds.append("matrix")
+    if m <= _MOST_FREE_OUTPUTS:
+        kinds.append("free")
+    return kinds
+
+
+def _of_class(
+    samples: Samples,
+    chart: Chart,
+    output: Output,
+    *,
+    affine: bool,
+    symplectic: bool,
+    margin: float,
+    seed: int,
+) -> list[ClassResult]:
+    """The class without translations; with them where that finds more."""
+    linear = algebras(
+        samples, chart, output, affine=False, symplectic=symplectic, margin=margin, seed=seed
+    )
+    if not affine or output != "invariant":
+        return linear
+    wide = algebras(
+        samples, chart, output, affine=True, symplectic=symplectic, margin=margin, seed=seed
+    )
+    best = max((r.dimension for r in linear if r.exact and r.snapped), default=0)
+    more = [r for r in wide if r.snapped is not None and r.exact and r.dimension > best]
+    return more + linear
+
+
+def _approximate(results: Sequence[ClassResult], chosen: ClassResult | None) -> ClassResult | None:
+    """The largest algebra that is nearly a symmetry, larger than the exact one."""
+    least = 0 if chosen is None else chosen.dimension
+    nearly = [
+        r
+        for r in results
+        if r.snapped is not None
+        and not r.exact
+        and r.output != "free"
+        and r.dimension > least
+        and (chosen is None or r.chart is chosen.chart)
+    ]
+    return max(nearly, key=lambda r: (len(r.chart.blocks), r.dimension), default=None)
