@@ -112,6 +112,11 @@ class ClassResult:
         )
 
     @property
+    def is_named(self) -> bool:
+        """Whether the group has a name."""
+        return self.snapped is not None and self.snapped.is_named
+
+    @property
     def title(self) -> str:
         """The name of the group; empty where there is none."""
         return "" if self.snapped is None else self.snapped.title
@@ -268,7 +273,13 @@ def _errors(space: NullSpace) -> list[float]:
 
 
 def _first(found: Iterable[SnappedAlgebra | None]) -> SnappedAlgebra | None:
-    return next((one for one in found if one is not None), None)
+    """The first that has a name; else the first."""
+    first = None
+    for one in found:
+        if one is not None and one.is_named:
+            return one
+        first = first or one
+    return first
 
 
 def _independent(matrices: Array) -> Array:
@@ -279,11 +290,20 @@ def _independent(matrices: Array) -> Array:
     return kept.reshape(-1, *matrices.shape[1:])
 
 
+def may_be_claimed(result: ClassResult) -> bool:
+    """Whether a class has an algebra that can be put to the test."""
+    several = result.is_named or result.dimension > 1
+    return result.snapped is not None and several and result.output != "free"
+
+
 def chosen_of(results: Sequence[ClassResult]) -> ClassResult | None:
-    """The class to report: the largest exact algebra, and of equals the one on most blocks."""
-    named = [r for r in results if r.snapped is not None and r.exact and r.output != "free"]
+    """The class to report: the largest exact algebra that has a name, of equals on most blocks.
+
+    A single direction is an algebra whatever it is: without a name nothing speaks for it.
+    """
+    named = [r for r in results if may_be_claimed(r) and r.exact]
     return max(
         named,
-        key=lambda r: (r.dimension, len(r.chart.blocks), not r.affine),
+        key=lambda r: (r.is_named, r.dimension, len(r.chart.blocks), not r.affine),
         default=None,
     )

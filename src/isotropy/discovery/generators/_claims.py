@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
 import numpy as np
 import torch
+from scipy.sparse.csgraph import connected_components
 
 from isotropy.discovery.generators._algebras import ClassResult
 from isotropy.discovery.generators._charts import Array, combination_text
 from isotropy.discovery.generators._search import GeneratorSearch
+from isotropy.discovery.generators._snap import SnappedAlgebra
 from isotropy.groups import Group, embed, parse_group
 from isotropy.reps import Rep, Scalar, Symmetry, V
 
@@ -127,7 +130,11 @@ def _algebra_claim(
         rep_out = (outputs // d) * V
     elif result.output == "matrix":
         rep_out = V * V
-    parts = [found.title, found.detail, _acting_on(chart.names, k, d, chart.columns is None)]
+    parts = [
+        found.title,
+        _detail(found, chart.names),
+        _acting_on(chart.names, k, d, chart.columns is None),
+    ]
     if result.output != "invariant":
         parts.append(f"y moving as a {result.output}")
     return GeneratorClaim(
@@ -231,6 +238,30 @@ def _acting_on(names: tuple[str, ...], blocks: int, width: int, combined: bool) 
         return f"acting on ({listed})"
     plain = combined or all(name.startswith("x") and name[1:].isdigit() for name in names)
     return f"acting on {blocks} {word}-vectors" + ("" if plain else f" ({listed})")
+
+
+def _detail(found: SnappedAlgebra, names: tuple[str, ...]) -> str:
+    """How a group acts, in the user's coordinates where it moves some of them apart from others."""
+    linear = found.generators[:, : len(names), : len(names)]
+    touched: Array = np.abs(linear).max(0, initial=0.0) > 1e-9
+    count, labels = connected_components(touched | touched.T, directed=False)
+    spaces = [np.flatnonzero(labels == part) for part in range(count)]
+    moved = [space for space in spaces if touched[space].any()]
+    fixed = [names[space[0]] for space in spaces if not touched[space].any()]
+    prose = re.match(r"\w+\([\d,R]+\)|scalings", found.detail) is not None
+    if not prose and not (fixed and len(moved) == 1 and not found.detail):
+        return found.detail
+    words = []
+    if len(names) == 3 and len(fixed) == 1 and found.title == "SO(2)":
+        words.append(f"about the {fixed[0]} axis")
+    elif fixed or len(moved) > 1:
+        listed = ["(" + ", ".join(names[i] for i in space) + ")" for space in moved]
+        words.append(f"moving {' and '.join(listed)}")
+    for rest in ("in a hidden basis", "about ("):
+        if (at := found.detail.find(rest)) >= 0:
+            words.append(found.detail[at:])
+            break
+    return ", ".join(words)
 
 
 def _metric(forms: Array, d: int) -> Array | None:

@@ -353,7 +353,9 @@ def _discrete(claim: GeneratorClaim, n: int) -> tuple[list[DiscreteCandidate], l
         return [], []
     found = result.snapped
     d = len(columns[0])
-    small = coset_candidates(found.generators, found.expression, found.change)
+    small = coset_candidates(
+        found.generators, found.expression, found.change, homogeneous=result.affine
+    )
     rows = candidates_for_rows(small, columns, n)
     if len(columns) > _MOST_PAIRED:
         swaps = [f"swap of blocks {i} and {i + 1}" for i in range(1, len(columns))]

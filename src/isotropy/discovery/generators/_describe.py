@@ -117,7 +117,10 @@ def _unnamed(generators: Array, name: str, is_simple: bool) -> tuple[str, str]:
     if len(generators) == 1 and np.allclose(generators[0], np.diag(diagonal[0]), atol=1e-12):
         weights = _whole_numbers(diagonal[0])
         return "scalings", f"with weights ({', '.join(map(_number, weights))})"
-    return name, hidden
+    described = name.partition(": ")[2] or name
+    return f"a Lie group of dimension {len(generators)}", ", ".join(
+        word for word in (described, hidden) if word
+    )
 
 
 def _metric(form: Array) -> str:

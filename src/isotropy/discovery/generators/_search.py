@@ -16,6 +16,7 @@ from isotropy.discovery.generators._algebras import (
     Samples,
     algebras,
     chosen_of,
+    may_be_claimed,
 )
 from isotropy.discovery.generators._charts import (
     Array,
@@ -365,10 +366,9 @@ def _approximate(results: Sequence[ClassResult], chosen: ClassResult | None) -> 
     nearly = [
         r
         for r in results
-        if r.snapped is not None
+        if may_be_claimed(r)
         and not r.exact
-        and r.output != "free"
         and r.dimension > least
         and (chosen is None or r.chart is chosen.chart)
     ]
-    return max(nearly, key=lambda r: (len(r.chart.blocks), r.dimension), default=None)
+    return max(nearly, key=lambda r: (r.is_named, len(r.chart.blocks), r.dimension), default=None)

@@ -60,6 +60,11 @@ class SnappedAlgebra:
     translations: Array | None = None
     centre: Array | None = None
 
+    @property
+    def is_named(self) -> bool:
+        """Whether the group has a name, and not only a description."""
+        return not self.title.startswith("a Lie group")
+
 
 def snap(
     basis: ArrayLike, *, error: float, scale: ArrayLike | None = None
