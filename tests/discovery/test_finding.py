@@ -14,9 +14,14 @@ from torch import nn
 
 from isotropy._run import json_text
 from isotropy.discovery._finding import Finding, Findings
-from isotropy.discovery._standardised import StandardisedModel, build_model, orbit_mean
+from isotropy.discovery._standardised import (
+    HomogeneousModel,
+    StandardisedModel,
+    build_model,
+    orbit_mean,
+)
 from isotropy.equivariance import assert_equivariant
-from isotropy.groups import S, Z, parse_group
+from isotropy.groups import SE, S, SO13p, Z, parse_group
 from isotropy.reps import Scalar, Symmetry, V
 
 SHIFT = Symmetry(Z(4), V, V)
@@ -285,3 +290,141 @@ def test_what_cannot_standardise() -> None:
         StandardisedModel(inner, [0.0], [1.0], [math.nan], [1.0])
     with pytest.raises(ValueError, match=r"expected data of shape \(n, columns\), got \(3,\)"):
         StandardisedModel.of(inner, torch.ones(3), torch.ones(3, 1))
+
+
+# --- continuous groups --------------------------------------------------------------------------
+
+
+def a_continuous_finding(**changes: Any) -> Finding:
+    return a_finding(
+        **{
+            "name": "SO⁺(1,3), metric (+,−,−,−)",
+            "group": "SO13p",
+            "order": None,
+            "dimension": 6,
+            "labels": None,
+            "symmetry": Symmetry(SO13p(), 2 * V, Scalar),
+            "generators": [a.dense().tolist() for a in SO13p().algebra],
+            "metric": np.diag([1, -1, -1, -1]),
+            "coordinates": ["E", "px", "py", "pz"],
+            "classes": [
+                {"action": "the same action on 2 blocks", "dimension": 6, "gap": 1e9, "note": ""},
+                {"action": "one action on all columns", "dimension": 0, "gap": None, "note": "no"},
+            ],
+            "discrete": [{"name": "parity", "holds": True, "effect": None, "note": ""}],
+            **changes,
+        }
+    )
+
+
+def test_continuous_groups_come_back(tmp_path: Path) -> None:
+    finding = a_continuous_finding()
+    back = Finding.load(finding.save(tmp_path))
+    assert json_text(back.to_json()) == json_text(finding.to_json())
+    for one in (finding, back):
+        assert one.generators is not None
+        assert one.metric is not None
+        assert one.generators.shape == (6, 4, 4)
+        assert one.generators.dtype == one.metric.dtype == np.float64
+        for a in one.generators:
+            assert np.array_equal(a.T @ one.metric + one.metric @ a, np.zeros((4, 4)))
+        assert one.coordinates == ("E", "px", "py", "pz")
+        assert [c["gap"] for c in one.classes] == [1e9, None]
+        assert one.discrete[0]["holds"] is True
+    said = json.loads(json_text(finding.to_json()))
+    assert said["metric"][1][1] == -1.0
+    assert said["dimension"] == 6
+    assert "order" not in said
+
+
+def test_numbers_that_do_not_round_come_back_to_the_last_bit(tmp_path: Path) -> None:
+    generators = np.random.default_rng(0).normal(size=(2, 3, 3)) * [1.0, 1e-17, 1e12]
+    back = Finding.load(a_continuous_finding(generators=generators).save(tmp_path))
+    assert back.generators is not None
+    assert np.array_equal(back.generators, generators)
+
+
+def test_files_from_before_continuous_groups_still_load(tmp_path: Path) -> None:
+    path = a_finding().save(tmp_path) / "finding.json"
+    given = json.loads(path.read_text())
+    for name in ("generators", "metric", "coordinates", "classes", "discrete"):
+        del given[name]
+    path.write_text(json.dumps(given))
+    back = Finding.load(tmp_path)
+    assert back.generators is None
+    assert back.metric is None
+    assert back.coordinates == back.classes == back.discrete == ()
+    assert back.name == a_finding().name
+
+
+def test_generators_are_copied_and_nobody_may_change_them() -> None:
+    given = np.zeros((1, 2, 2))
+    finding = a_continuous_finding(generators=given)
+    given[0, 0, 0] = 5.0
+    assert finding.generators is not None
+    assert not finding.generators.any()
+    with pytest.raises(ValueError, match=r"read-only"):
+        finding.generators[0, 0, 0] = 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "shape"),
+    [
+        ("generators", np.zeros((2, 3, 4)), r"\(2, 3, 4\)"),
+        ("generators", np.zeros((3, 3)), r"\(3, 3\)"),
+        ("generators", np.full((1, 2, 2), np.nan), r"\(1, 2, 2\)"),
+        ("metric", np.zeros(4), r"\(4,\)"),
+        ("metric", np.full((2, 2), np.inf), r"\(2, 2\)"),
+    ],
+)
+def test_what_cannot_be_generators(name: str, given: Any, shape: str) -> None:
+    with pytest.raises(
+        ValueError, match=rf"expected finite square matrices as {name}, got an array .* {shape}"
+    ):
+        a_continuous_finding(**{name: given})
+
+
+RIGID = {
+    "kind": "homogeneous",
+    "model": {"kind": "linear"},
+    "inputs": 5,
+    "blocks": [[3, 0], [1, 4]],
+}
+
+
+def test_a_model_of_homogeneous_coordinates_moves_with_its_inputs(tmp_path: Path) -> None:
+    symmetry = Symmetry(SE(2), 2 * V + Scalar, V)
+    torch.manual_seed(0)
+    model = build_model(RIGID, symmetry).double()
+    finding = a_continuous_finding(symmetry=symmetry, model=model, model_spec=RIGID)
+    back = Finding.load(finding.save(tmp_path)).model
+    assert back is not None
+    rng = torch.Generator().manual_seed(1)
+    x = torch.randn(7, 5, dtype=torch.float64, generator=rng)
+    assert torch.equal(back(x), model(x))
+    angle, shift = 0.7, torch.tensor([2.0, -3.0], dtype=torch.float64)
+    turn = torch.tensor([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    moved = x.clone()  # a rigid motion of both points; the column in no block stays
+    for block in ([3, 0], [1, 4]):
+        moved[:, block] = x[:, block] @ turn.T + shift
+    y = model(x)
+    expected = torch.cat([y[:, :2] @ turn.T + shift * y[:, 2:], y[:, 2:]], 1)
+    assert torch.allclose(model(moved), expected)
+    assert not torch.allclose(model(moved), y)
+
+
+def test_ones_go_behind_blocks_and_other_columns_after_them() -> None:
+    rows = torch.tensor([[10.0, 11.0, 12.0, 13.0, 14.0], [20.0, 21.0, 22.0, 23.0, 24.0]])
+    laid = HomogeneousModel(nn.Identity(), 5, [[3, 0], [1, 4]])(rows)
+    assert laid[0].tolist() == [13.0, 10.0, 1.0, 11.0, 14.0, 1.0, 12.0]
+    assert (
+        HomogeneousModel(nn.Identity(), 5, [[3, 0], [1, 4]])(rows[0]).tolist() == laid[0].tolist()
+    )
+
+
+@pytest.mark.parametrize("blocks", [[[0, 1], [1, 2]], [[0, 5]], [[-1, 0]]])
+def test_blocks_that_are_not_of_the_columns(blocks: list[list[int]]) -> None:
+    with pytest.raises(ValueError, match=r"expected blocks of 3 columns, got \[\["):
+        HomogeneousModel(nn.Identity(), 3, blocks)
+    with pytest.raises(ValueError, match=r"expected blocks of 3 columns, got \[\["):
+        build_model({**RIGID, "model": MLP_SPEC, "inputs": 3, "blocks": blocks})

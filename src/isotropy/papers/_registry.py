@@ -7,6 +7,7 @@ from importlib import import_module
 from isotropy.papers._experiment import Experiment
 
 _MODULES = {
+    "discovered": "discovered",
     "finzi2023/figure2.5": "finzi2023_figure2_5",
     "finzi2023/figure2.6": "finzi2023_figure2_6",
     "finzi2023/figure4.2": "finzi2023_figure4_2",
@@ -39,7 +40,7 @@ def ids() -> list[str]:
 
     Example:
         >>> ids()[0]
-        'finzi2023/figure2.5'
+        'discovered'
     """
     return sorted(_MODULES)
 

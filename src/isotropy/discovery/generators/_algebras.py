@@ -28,6 +28,8 @@ _FLOOR = 1e-13
 _LEAST_ERROR, _MOST_ERROR = 1e-7, 0.25
 # the error of an estimate is the disagreement of its halves, give or take
 _SLACK = 1.5
+# ratios of a null space above this are more than noise
+_NO_BIAS = 3.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,11 +267,13 @@ def _errors(space: NullSpace) -> list[float]:
     outside.
     """
     last = space.dimension
-    shared = 0.0
+    noise, shared = _SLACK * space.error, 0.0
     if last < len(space.ratios):
         shared = float(np.sqrt(space.ratios[last - 1] / space.ratios[last]))
-    errors = [_SLACK * space.error, shared]
-    return [float(np.clip(e, _LEAST_ERROR, _MOST_ERROR)) for e in errors if e >= errors[0]]
+    errors = [max(noise, shared)]
+    if space.ratios[last - 1] <= _NO_BIAS:
+        errors.insert(0, noise)
+    return [float(np.clip(error, _LEAST_ERROR, _MOST_ERROR)) for error in errors]
 
 
 def _first(found: Iterable[SnappedAlgebra | None]) -> SnappedAlgebra | None:

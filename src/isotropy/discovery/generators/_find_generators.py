@@ -164,6 +164,6 @@ def find_generators(
     return GeneratorFindings(
         Findings(found, tried, time.perf_counter() - started, claims.notes, claims.trivial()),
         claims.search.results,
-        claims.search.chosen,
+        claims.search.chosen or claims.search.approximate,
         claims.search.fit.kind,
     )

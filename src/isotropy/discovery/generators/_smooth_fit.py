@@ -41,7 +41,7 @@ _MUCH_BETTER = 5.0
 # a simpler fit that does nearly as well is kept
 _BETTER = 1.05
 _MEMBERS, _WIDTH, _STEPS, _BATCH, _RATE = 4, 128, 2000, 256, 3e-3
-_CHECKED_EVERY = 50
+_CHECKED_EVERY, _FEWEST_STEPS = 50, 800
 _CHUNK = 2**22
 
 
@@ -123,8 +123,8 @@ def fit_smooth(
         task: What the targets are.
         classes: How many classes there are.
         groups: Which rows belong together, and stay in one half.
-        thorough: Whether to try a network also where more degrees explain no more, so that what
-            a polynomial leaves is likely to be noise.
+        thorough: Whether to try a network also where the target seems to be linear: two more
+            degrees explain no more than one does.
         seed: Of the halves and the network.
 
     Example:
@@ -177,12 +177,10 @@ def fit_smooth(
 
 
 def _levelled_off(reached: Sequence[float]) -> bool:
-    """Whether the two degrees after the best polynomial explain no more than it does."""
-    at = int(np.argmin(reached)) if reached else 0
-    simplest = next((k for k, left in enumerate(reached) if left <= 1.03 * reached[at]), 0)
-    after = reached[simplest + 1 : simplest + 3]
+    """Whether the target is linear: the next two degrees explain no more."""
+    first, *after = reached[:3] or [1.0]
     # far worse is no better a sign: tails that no polynomial fits
-    return len(after) == 2 and max(after) < 1.3 * reached[simplest] and reached[simplest] < 0.5
+    return len(after) == 2 and first < 0.5 and 0.97 * first < min(after) <= max(after) < 1.3 * first
 
 
 def _constant_loss(seen: Tensor, judged: Tensor, task: Task, width: int) -> float:
@@ -361,11 +359,12 @@ def _network(
         return (out - targets[rows]).square().mean((1, 2))
 
     solver = torch.optim.AdamW(parameters, lr=_RATE, weight_decay=1e-4)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(solver, _RATE, total_steps=_STEPS, pct_start=0.1)
+    steps = min(_STEPS, max(_FEWEST_STEPS, 5 * min(map(len, own))))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(solver, _RATE, total_steps=steps, pct_start=0.1)
     best = torch.full((_MEMBERS,), torch.inf)
     kept = [p.detach().clone() for p in parameters]
     batch = min(_BATCH, *map(len, own))
-    for step in range(1, _STEPS + 1):
+    for step in range(1, steps + 1):
         rows = torch.stack(
             [mine[torch.randint(len(mine), (batch,), generator=rng)] for mine in own]
         )
