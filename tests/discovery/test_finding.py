@@ -353,7 +353,7 @@ def test_files_from_before_continuous_groups_still_load(tmp_path: Path) -> None:
     back = Finding.load(tmp_path)
     assert back.generators is None
     assert back.metric is None
-    assert back.coordinates == back.classes == back.discrete == ()
+    assert (back.coordinates, back.classes, back.discrete) == ((), (), ())
     assert back.name == a_finding().name
 
 

@@ -28,9 +28,9 @@ from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators._continuous import (
     ContinuousClaims,
     TestedClaim,
-    smooth_predictor,
 )
 from isotropy.discovery.generators._search import Blocks, CannotTell
+from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.naming._naming import SharingName, name_permutations
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._convolution_claim import compared

@@ -10,11 +10,11 @@ import torch
 from isotropy.data import Dataset
 
 _ROWS = 600
-_NOISE = 0.3
+_NOISE, _SMALL_NOISE = 0.3, 0.01
 
 
 def example_tasks(seed: int = 0) -> dict[str, Dataset]:
-    """Data sets by name, with noise: a sum, a signed sum, two circular filters, a ring, and none.
+    """Data sets by name, with noise: sums, circular filters, a ring, a mass, and no symmetry.
 
     Args:
         seed: Of inputs and noise.
@@ -43,7 +43,25 @@ def example_tasks(seed: int = 0) -> dict[str, Dataset]:
         y = target(x)
         y = y + _NOISE * rng.normal(size=y.shape)
         tasks[name] = Dataset(torch.as_tensor(x), torch.as_tensor(y), source=name)
+    tasks["invariant mass"] = _invariant_mass(rng)
     return tasks
+
+
+def _invariant_mass(rng: np.random.Generator) -> Dataset:
+    """Two four-momenta in each row, and the mass of the pair, a little off."""
+    momenta = rng.normal(size=(_ROWS, 2, 3))
+    masses = rng.uniform(0.5, 1.5, size=(_ROWS, 2, 1))
+    energies = np.sqrt(masses**2 + (momenta**2).sum(2, keepdims=True))
+    both = np.concatenate([energies, momenta], 2)
+    total = both.sum(1)
+    mass = np.sqrt(total[:, :1] ** 2 - (total[:, 1:] ** 2).sum(1, keepdims=True))
+    return Dataset(
+        torch.as_tensor(both.reshape(_ROWS, 8)),
+        torch.as_tensor(mass + _SMALL_NOISE * rng.normal(size=mass.shape)),
+        x_names=tuple(f"{axis}{i}" for i in (1, 2) for axis in ("E", "px", "py", "pz")),
+        y_names=("M",),
+        source="invariant mass",
+    )
 
 
 def _filtered(x: np.ndarray, taps: list[float]) -> np.ndarray:

@@ -33,7 +33,7 @@ def vector(x: Array) -> Array:
 
 def matrix(x: Array) -> Array:
     a, b = x[:, :3], np.cos(x[:, [5, 3, 4]])
-    return np.einsum("ni,nj->nij", a, b).reshape(len(x), 9) + x[:, 6:]
+    return np.asarray(np.einsum("ni,nj->nij", a, b).reshape(len(x), 9) + x[:, 6:])
 
 
 def derivative(f: Function, x: Array, step: float = 1e-6) -> Array:

@@ -50,7 +50,8 @@ def test_columns_alike_share_a_scale(factor: float) -> None:
 
 
 def test_blocks_share_a_shift_and_a_scale() -> None:
-    x = inputs([1.0, 300.0, 1.0, 300.0, 1.0]) + [0, 0, 9.0, 0, 0]
+    x = inputs([1.0, 300.0, 1.0, 300.0, 1.0])
+    x[:, 2] += 9.0
     chart = chart_of_columns(x, ((0, 1), (2, 3)), ("a", "b"), "")
     means = x.mean(0)
     assert chart.shift[[0, 2]] == pytest.approx((means[0] + means[2]) / 2)

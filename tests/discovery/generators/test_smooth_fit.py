@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -11,12 +13,12 @@ from torch import Tensor
 from isotropy._run import generator
 from isotropy.discovery.confirming._free_predictor import held_out_rows
 from isotropy.discovery.generators._smooth_fit import (
-    Smooth,
     SmoothFit,
-    _levelled_off,
     fit_smooth,
     values_and_jacobian,
 )
+
+Smooth = Callable[[Tensor], Tensor]
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -113,8 +115,8 @@ def test_halves_have_the_coefficients_of_least_squares_on_their_own_rows(
     groups: NDArray[np.int64] | None,
 ) -> None:
     x, rng = normal(400, 2), generator(3)
-    y = 1 + x[:, :1] * x[:, 1:] + 0.1 * normal(400, 1, seed=2)
-    fit = fit_smooth(x, y, groups=groups, thorough=False, seed=3)
+    y = 1 + x[:, :1] * x[:, 1:] + 0.01 * normal(400, 1, seed=2)
+    fit = fit_smooth(x, y, groups=groups, seed=3)
     assert fit.kind == "a polynomial of degree 2"
     # the same draw of rows, and numpy's least squares
     seen, judges = held_out_rows(400, 0.15, groups, rng)
@@ -132,12 +134,12 @@ def test_halves_have_the_coefficients_of_least_squares_on_their_own_rows(
     for half, rows in zip(fit.halves, parts, strict=False):
         weights = np.linalg.lstsq(design(rows), y.numpy()[rows], rcond=None)[0]
         expected = design(judges) @ weights
-        assert np.abs(half(x[torch.as_tensor(judges)]).numpy() - expected).max() < 0.02
+        assert np.abs(half(x[torch.as_tensor(judges)]).numpy() - expected).max() < 1e-3
         mean += expected / 2
     held = y.numpy()[judges]
     share = ((held - mean) ** 2).mean() / ((held - y.numpy()[seen].mean()) ** 2).mean()
     assert fit.unexplained == pytest.approx(share, rel=0.05)
-    assert fit.unexplained < 0.05
+    assert 1e-5 < fit.unexplained < 1e-3
     assert not fit.is_exact
 
 
@@ -145,30 +147,28 @@ def test_the_halves_differ_by_the_noise() -> None:
     x = normal(4000, 2)
     clean = x[:, :1] ** 2 + x[:, 1:] ** 2
     apart = []
-    for noise in (0.01, 0.1):
+    for noise in (0.001, 0.01):
         y = clean + noise * normal(4000, 1, seed=5)
-        first, second = fit_smooth(x, y, thorough=False).values_and_jacobians(x[:500])
+        first, second = fit_smooth(x, y).values_and_jacobians(x[:500])
         apart.append(float((first[1] - second[1]).square().mean().sqrt()))
-    assert apart[1] == pytest.approx(10 * apart[0], rel=0.3)
+    assert apart[1] == pytest.approx(10 * apart[0], rel=0.1)
 
 
-def test_degrees_that_explain_no_more_end_the_search() -> None:
-    assert _levelled_off([0.4, 0.1, 0.101, 0.102])
-    assert not _levelled_off([0.4, 0.1, 0.05, 0.02])
-    assert not _levelled_off([0.4, 0.1, 0.5, 0.9])  # tails
-    assert not _levelled_off([0.9, 0.91, 0.92, 0.93])  # nothing explained
-    assert not _levelled_off([0.1, 0.101])
-    assert not _levelled_off([])
+def test_a_linear_function_with_noise_is_told_too() -> None:
+    x = normal(600, 3)
+    fit = fit_smooth(x, x @ normal(3, 1, seed=1) + 0.3 * normal(600, 1, seed=2), thorough=False)
+    assert fit.is_linear
+    assert not fit.is_exact
 
 
 def test_a_network_where_no_polynomial_does() -> None:
-    x = normal(1200, 2)
-    angle = 4 * x[:, :1]
+    x = normal(600, 2)
+    angle = 3 * x[:, :1]
     fit = fit_smooth(x, angle.sin() + x[:, 1:] ** 2)
     assert fit.kind == "a network"
     assert fit.unexplained < 0.03
     (_, first), (_, second) = fit.values_and_jacobians(x[:300])
-    expected = torch.stack([4 * (4 * x[:300, 0]).cos(), 2 * x[:300, 1]], 1).unsqueeze(1)
+    expected = torch.stack([3 * (3 * x[:300, 0]).cos(), 2 * x[:300, 1]], 1).unsqueeze(1)
     inside = x[:300].norm(dim=1) < 1.5
     for jacobian in (first, second):
         errors = (jacobian - expected)[inside].square().mean().sqrt()

@@ -11,15 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
 from isotropy.discovery._finding import Finding, Layout
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import (
     FreePredictor,
-    Predict,
-    held_out_rows,
-    sample_losses,
-    with_trees,
 )
 from isotropy.discovery.confirming._orbit_average import (
     ActionTest,
@@ -43,14 +38,11 @@ from isotropy.discovery.generators._search import (
     column_names,
     search_generators,
 )
-from isotropy.discovery.generators._smooth_fit import fit_smooth
+from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.permutations._convolution_claim import compared
 
 # a symmetry that surely costs more than this share is called approximate
 _EXACT = 0.01
-# trees are grown on what a fit leaves if that is more than this share, and kept if they help
-_WELL_FITTED, _MUCH_BETTER = 1e-4, 1.05
-_MOST_TREES = 8
 # of more blocks only neighbours are swapped: they generate all permutations
 _MOST_PAIRED = 4
 
@@ -305,46 +297,6 @@ class ContinuousClaims:
         ]
 
 
-def smooth_predictor(data: TaskData, seed: int) -> FreePredictor:
-    """A predictor free of symmetry from the same families as the search, with trees behind it.
-
-    Args:
-        data: Rows to fit to.
-        seed: Of halves, networks and trees.
-    """
-    mean, scale = data.x.mean(0), data.x.std(0)
-    alike = float(scale.max()) < 10 * float(scale.min())
-    unit = scale.square().mean().sqrt().expand_as(scale) if alike else scale
-    unit = torch.where(unit > 0, unit, torch.ones_like(unit))
-    centre = torch.where(mean.abs() < 3 * unit, torch.zeros_like(mean), mean)
-    fit = fit_smooth(
-        (data.x - centre) / unit,
-        data.y,
-        data.task,
-        classes=data.arrangement.outputs,
-        groups=data.groups,
-        seed=seed,
-    )
-
-    def smooth(x: Tensor) -> Tensor:
-        with torch.no_grad():
-            return fit((x.double() - centre) / unit)
-
-    predict: Predict = smooth
-    kind, left = fit.kind, fit.unexplained
-    if left > _WELL_FITTED and data.arrangement.outputs <= _MOST_TREES:
-        rng = make_generator(seed)
-        rest, hold = map(torch.as_tensor, held_out_rows(len(data.x), 0.25, data.groups, rng))
-        grown = with_trees(data.x[rest], data.y[rest], predict, data.task, seed)
-        held = data.y[hold]
-        losses = [
-            float(sample_losses(f(data.x[hold]), held, data.task).mean()) for f in (predict, grown)
-        ]
-        if losses[1] * _MUCH_BETTER < losses[0]:
-            kind, left, predict = f"{kind} and trees", left * losses[1] / losses[0], grown
-    return FreePredictor(kind, predict, _constant(data), left)
-
-
 def _discrete(claim: GeneratorClaim, n: int) -> tuple[list[DiscreteCandidate], list[Tensor | None]]:
     """Single elements to try with a claim, on rows, and what they do to outputs."""
     result = claim.result
@@ -382,10 +334,3 @@ def _part_as_json(part: DiscreteCandidate, action: ActionTest) -> dict[str, Any]
         "effect": None if math.isnan(action.test.effect) else action.test.effect,
         "note": action.reason,
     }
-
-
-def _constant(data: TaskData) -> Tensor:
-    if data.task == "regression":
-        return data.y.mean(0)
-    counts = torch.bincount(data.y, minlength=data.arrangement.outputs).double() + 0.5
-    return (counts / counts.sum()).log()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from isotropy.discovery._task_data import TaskData
@@ -39,7 +38,8 @@ from isotropy.discovery.generators._conditioning import (
 )
 from isotropy.discovery.generators._data_constraints import DataConstraints, find_constraints
 from isotropy.discovery.generators._null_space import null_spaces
-from isotropy.discovery.generators._smooth_fit import SmoothFit, fit_smooth
+from isotropy.discovery.generators._smooth_fit import SmoothFit
+from isotropy.discovery.generators._smooth_predictor import fit_task
 
 Blocks = int | Sequence[Sequence[int]] | Sequence[Sequence[str]]
 
@@ -185,23 +185,7 @@ def _fitted(data: TaskData, model: Callable[[Tensor], Tensor] | None, seed: int)
             return (out if out.ndim == 2 else out.unsqueeze(1)).double()
 
         return SmoothFit("the model given", (double, double), 0.0)
-    mean, scale = data.x.mean(0), data.x.std(0)
-    # one scale where columns are alike: a polynomial of few terms stays one
-    alike = float(scale.max()) < 10 * float(scale.min())
-    unit = scale.square().mean().sqrt().expand_as(scale) if alike else scale
-    centre = torch.where(mean.abs() < 3 * unit, torch.zeros_like(mean), mean)
-    fit = fit_smooth(
-        (data.x - centre) / unit,
-        data.y,
-        data.task,
-        classes=data.arrangement.outputs,
-        groups=data.groups,
-        thorough=False,
-        seed=seed,
-    )
-    first, second = fit.halves
-    halves = (lambda x: first((x - centre) / unit), lambda x: second((x - centre) / unit))
-    return SmoothFit(fit.kind, halves, fit.unexplained)
+    return fit_task(data, thorough=False, seed=seed)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,86 @@
+"""A smooth function of a task, in the user's units; the predictor that claims are held against."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from isotropy._run import generator as make_generator
+from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.confirming._free_predictor import (
+    FreePredictor,
+    Predict,
+    held_out_rows,
+    sample_losses,
+    with_trees,
+)
+from isotropy.discovery.generators._smooth_fit import SmoothFit, fit_smooth
+
+# trees are grown on what a fit leaves if that is more than this share, and kept if they help
+_WELL_FITTED, _MUCH_BETTER = 1e-4, 1.05
+_MOST_TREES = 8
+# columns whose deviations lie within this factor share one scale: a polynomial of few terms stays
+# one; means of fewer deviations are left alone for the same reason
+_ALIKE, _FAR = 10.0, 3.0
+
+
+def fit_task(data: TaskData, *, thorough: bool = True, seed: int = 0) -> SmoothFit:
+    """A smooth function fitted to rows of a task, of inputs in the user's units.
+
+    Args:
+        data: Rows to fit to.
+        thorough: As ``fit_smooth`` takes it.
+        seed: Of halves and networks.
+    """
+    mean, scale = data.x.mean(0), data.x.std(0)
+    alike = float(scale.max()) < _ALIKE * float(scale.min())
+    unit = scale.square().mean().sqrt().expand_as(scale) if alike else scale
+    unit = torch.where(unit > 0, unit, torch.ones_like(unit))
+    centre = torch.where(mean.abs() < _FAR * unit, torch.zeros_like(mean), mean)
+    fit = fit_smooth(
+        (data.x - centre) / unit,
+        data.y,
+        data.task,
+        classes=data.arrangement.outputs,
+        groups=data.groups,
+        thorough=thorough,
+        seed=seed,
+    )
+    first, second = fit.halves
+    halves = (lambda x: first((x - centre) / unit), lambda x: second((x - centre) / unit))
+    return SmoothFit(fit.kind, halves, fit.unexplained)
+
+
+def smooth_predictor(data: TaskData, seed: int) -> FreePredictor:
+    """A predictor free of symmetry from the same families as the search, with trees behind it.
+
+    Args:
+        data: Rows to fit to.
+        seed: Of halves, networks and trees.
+    """
+    fit = fit_task(data, seed=seed)
+
+    def smooth(x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return fit(x.double())
+
+    predict: Predict = smooth
+    kind, left = fit.kind, fit.unexplained
+    if left > _WELL_FITTED and data.arrangement.outputs <= _MOST_TREES:
+        rng = make_generator(seed)
+        rest, hold = map(torch.as_tensor, held_out_rows(len(data.x), 0.25, data.groups, rng))
+        grown = with_trees(data.x[rest], data.y[rest], predict, data.task, seed)
+        held = data.y[hold]
+        losses = [
+            float(sample_losses(f(data.x[hold]), held, data.task).mean()) for f in (predict, grown)
+        ]
+        if losses[1] * _MUCH_BETTER < losses[0]:
+            kind, left, predict = f"{kind} and trees", left * losses[1] / losses[0], grown
+    return FreePredictor(kind, predict, _constant(data), left)
+
+
+def _constant(data: TaskData) -> Tensor:
+    if data.task == "regression":
+        return data.y.mean(0)
+    counts = torch.bincount(data.y, minlength=data.arrangement.outputs).double() + 0.5
+    return (counts / counts.sum()).log()
