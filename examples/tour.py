@@ -88,7 +88,7 @@ def main(folder: Path) -> None:
         found_in_data = discover(task)
         best = found_in_data.best
         print(f"  {name:24} {best or 'no symmetry found'}")
-        if name == "circular filter":
+        if name == "invariant mass":
             page = write_finding_page(found_in_data, folder / "report.html", title=name)
     print(f"  page: {page}")
 

@@ -171,7 +171,7 @@ def test_groups_of_rows_are_kept_together():
 
 
 def test_the_verb_is_at_the_top():
-    assert isotropy.discover is discover
+    assert isotropy.discover is discover_all
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,9 @@ from isotropy.data._fetch import fetch, fetch_digest
 from isotropy.data._hamiltonian_systems import Chunks, HamiltonianSystem
 from isotropy.data._load import load
 from isotropy.data._models import load_model
-from isotropy.data._planted import (
-    PlantedProblem,
-    breaking_cost,
-    broken,
-    planted_nulls,
-    planted_problems,
-    with_noise,
-)
+from isotropy.data._planted import planted_nulls, planted_problems, with_noise
+from isotropy.data._planted_breaking import breaking_cost, broken
+from isotropy.data._planted_problem import PlantedProblem
 from isotropy.data._regression_tasks import inertia, lorentz_scattering, o5_invariant
 from isotropy.data._rollout_errors import geometric_mean, relative_error
 from isotropy.data._sharing_tasks import (

@@ -3,7 +3,7 @@
 from isotropy.discovery._discover import discover
 from isotropy.discovery._examples import example_tasks
 from isotropy.discovery._finding import Finding, Findings
-from isotropy.discovery._standardised import HomogeneousModel, StandardisedModel, build_model
+from isotropy.discovery._standardised import StandardisedModel, build_model
 from isotropy.discovery.augerino._augerino import Augerino
 from isotropy.discovery.augerino._augmentations import (
     Augmentation,
@@ -19,13 +19,9 @@ from isotropy.discovery.confirming._claim_test import (
     group_average,
     holm,
 )
-from isotropy.discovery.confirming._orbit_average import (
-    ActionTest,
-    DataSupport,
-    OrbitAverage,
-    confirm_action,
-    orbit_average,
-)
+from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
+from isotropy.discovery.confirming._data_support import DataSupport
+from isotropy.discovery.confirming._orbit_average import OrbitAverage, orbit_average
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators import (
     ActionClass,
@@ -87,7 +83,6 @@ __all__ = [
     "Findings",
     "FitOptions",
     "GeneratorFindings",
-    "HomogeneousModel",
     "LearnedPermutations",
     "LearnedSharing",
     "LearnedShifts",

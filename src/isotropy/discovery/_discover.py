@@ -113,9 +113,9 @@ def discover(
     started = time.perf_counter()
     tell = progress or (lambda step: None)
     _require_methods(methods)
-    data = TaskData.of(X, y, task, groups, channels_first)
-    find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
     permuting, moving = "permutations" in methods, "generators" in methods
+    data = TaskData.of(X, y, task, groups, channels_first, permuting=permuting)
+    find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
     tell(Step(0, 5, "proposing symmetries"))
     proposals = Proposals((), (), None, ())
     if permuting:

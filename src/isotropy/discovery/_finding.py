@@ -27,9 +27,12 @@ _FILE, _WEIGHTS, _LIST = "finding.json", "model.safetensors", "findings.json"
 _PLAIN = (
     *("name", "group", "order", "dimension", "action", "approximate", "confirmed", "p_value"),
     *("effect", "margin", "samples", "method", "trivial", "notes", "input_names", "output_names"),
-    *("coordinates", "classes", "discrete"),
+    *("centre", "coordinates", "classes", "discrete"),
 )
-_LISTS = ("notes", "input_names", "output_names", "coordinates", "classes", "discrete")
+_LISTS = (
+    *("notes", "input_names", "output_names"),
+    *("centre", "coordinates", "classes", "discrete"),
+)
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,8 @@ class Finding:
         labels: Which weights of a linear map are equal, shape (d_out, d_in) or (K,).
         generators: Of a continuous group, exact, shape (D, d, d): as they act on ``coordinates``,
             or on these and a last one that is always 1, where there are translations.
+        centre: The point that is subtracted from inputs before generators and symmetry act, one
+            number for each column; empty for the origin.
         metric: The symmetric form that they leave invariant, shape (d, d), where there is one.
         coordinates: What they act on: columns, or what the columns of all blocks have in common.
         classes: Every class of actions that was looked at, as a dictionary of plain values each,
@@ -120,6 +125,7 @@ class Finding:
     labels: NDArray[np.int64] | None = field(default=None, repr=False)
     generators: NDArray[np.float64] | None = field(default=None, repr=False)
     metric: NDArray[np.float64] | None = field(default=None, repr=False)
+    centre: tuple[float, ...] = ()
     coordinates: tuple[str, ...] = ()
     classes: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     discrete: tuple[Mapping[str, Any], ...] = ()

@@ -22,7 +22,6 @@ _ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "mlp": (("inputs", "outputs", "channels", "layers"), ()),
     "symmetrised": (("model",), ("elements", "seed")),
     "standardised": (("model",), ()),
-    "homogeneous": (("model", "inputs", "blocks"), ()),
 }
 _NUMBERS = ("layers", "inputs", "outputs", "elements")
 _CONSTANT = 1e-12
@@ -113,42 +112,6 @@ class StandardisedModel(nn.Module):
         return y * self.y_scale + self.y_mean
 
 
-class HomogeneousModel(nn.Module):
-    """A model of homogeneous coordinates: a 1 is put behind each block of columns.
-
-    Where a group translates, it is linear on (x, 1) and not on x.
-
-    Args:
-        model: A model of the blocks, each with a 1 behind it, and of the other columns after
-            them.
-        inputs: How many columns there are.
-        blocks: The columns of each block.
-
-    Example:
-        >>> HomogeneousModel(nn.Identity(), 3, [[2, 0]])(torch.tensor([[1.0, 2.0, 3.0]]))
-        tensor([[3., 1., 1., 2.]])
-    """
-
-    def __init__(self, model: nn.Module, inputs: int, blocks: Sequence[Sequence[int]]) -> None:
-        super().__init__()
-        self.model = model
-        self.in_features = inputs
-        self.blocks = [list(block) for block in blocks]
-        moved = [column for block in self.blocks for column in block]
-        if len(set(moved)) < len(moved) or not set(moved) <= set(range(inputs)):
-            raise ValueError(f"expected blocks of {inputs} columns, got {blocks!r:.80}")
-        self.others = [column for column in range(inputs) if column not in moved]
-        if hasattr(model, "out_features"):
-            self.out_features = model.out_features
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Shape (*, inputs) to (*, d_out)."""
-        one = torch.ones_like(x[..., :1])
-        parts = [part for block in self.blocks for part in (x[..., block], one)]
-        y: Tensor = self.model(torch.cat([*parts, x[..., self.others]], -1))
-        return y
-
-
 def orbit_mean(values: ArrayLike | Tensor, permutations: Sequence[ArrayLike | Tensor]) -> Tensor:
     """Each number replaced by the mean over its orbit, which the group leaves as it is.
 
@@ -204,8 +167,7 @@ def build_model(
         spec: ``"kind"`` and its arguments: ``"emlp"`` (channels, a number or a hidden
             representation as text; layers), ``"linear"`` (bias), ``"shared linear"`` (bias),
             ``"mlp"`` (inputs, outputs, channels, layers), ``"symmetrised"`` (model: a
-            description; elements, seed), ``"standardised"`` (model: a description),
-            ``"homogeneous"`` (model: a description; inputs, blocks).
+            description; elements, seed), ``"standardised"`` (model: a description).
         symmetry: What the model has; ``"mlp"`` and ``"shared linear"`` need none.
         labels: Which weights of ``"shared linear"`` are equal, shape (d_out, d_in).
 
@@ -228,9 +190,6 @@ def build_model(
         zeros, ones = torch.zeros, torch.ones
         wide, out = inner.in_features, inner.out_features
         return StandardisedModel(inner, zeros(wide), ones(wide), zeros(out), ones(out))
-    if kind == "homogeneous":
-        within = build_model(arguments["model"], symmetry, labels)
-        return HomogeneousModel(within, arguments["inputs"], arguments["blocks"])
     if kind == "shared linear":
         if labels is None:
             raise ValueError(f"expected labels for a model of kind {kind!r}, got none")

@@ -46,7 +46,13 @@ class TaskData:
 
     @staticmethod
     def of(
-        x: Any, y: Any, task: Task | None, groups: Any, channels_first: bool = False
+        x: Any,
+        y: Any,
+        task: Task | None,
+        groups: Any,
+        channels_first: bool = False,
+        *,
+        permuting: bool = True,
     ) -> TaskData:
         """Read arrays, tensors or a ``Dataset``.
 
@@ -90,8 +96,10 @@ class TaskData:
             channels = inputs.shape[1]
         n = inputs.shape[-1]
         inputs = inputs.flatten(1)
-        if n < 2:
+        if permuting and n < 2:
             raise ValueError(f"expected at least 2 positions to permute, got {n}")
+        if n * channels < 2:
+            raise ValueError("expected at least 2 columns to move, got 1")
         targets = data.y
         if bool((targets == targets[:1]).all()):
             raise ValueError("expected targets that vary, got the same in every row")

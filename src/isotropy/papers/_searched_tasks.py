@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from isotropy.papers._planted_scores import least_cosine
 from isotropy.reps import Scalar, Symmetry, V
 
 if TYPE_CHECKING:
+    from isotropy.discovery import Finding
     from isotropy.discovery.generators._algebras import ClassResult
 
 Find = Callable[[Tensor, Tensor, Mapping[str, Any], int], "Found"]
@@ -190,8 +191,8 @@ def find_with_library(x: Tensor, y: Tensor, told: Mapping[str, Any], seed: int) 
     from isotropy.discovery.generators import find_generators
 
     search = find_generators(x.numpy(), y.numpy(), fit_models=False, seed=seed, **told)
-    chosen = search.chosen
     finding = next((each for each in search.findings if not each.approximate), None)
+    chosen = None if finding is None else _class_of(finding, search.classes)
     classes = tuple(
         (each.action, _title(each), each.dimension, each is chosen) for each in search.classes
     )
@@ -208,6 +209,13 @@ def find_with_library(x: Tensor, y: Tensor, told: Mapping[str, Any], seed: int) 
         estimate=torch.as_tensor(chosen.estimate),
         generators=None if finding.generators is None else torch.tensor(finding.generators),
         classes=classes,
+    )
+
+
+def _class_of(finding: Finding, classes: Sequence[ClassResult]) -> ClassResult | None:
+    """The class of actions that a finding is of."""
+    return next(
+        (c for c in classes if (c.action, c.dimension) == (finding.action, finding.dimension)), None
     )
 
 

@@ -75,7 +75,7 @@ def compare(settings: Settings, progress: ProgressCallback, find: Find) -> Resul
     )
     seeds = [settings.seed + i for i in range(wanted["seeds"])]
     depends = {name: wanted[name] for name in ("schedule", "channels", "test_rows")}
-    depends |= {"epochs": settings.epochs, "full": settings.full}
+    depends |= {"epochs": settings.epochs, "full": settings.full, "seed": settings.seed}
     parts = Finished("discovered", depends, settings, progress)
     asked = {
         name: [(f"search {seed}", known[name].told, seed) for seed in _searches(settings, seeds)]
@@ -266,9 +266,9 @@ def _class_cells(label: str, look: Mapping[str, Any]) -> list[Cell]:
 def _about(wanted: Mapping[str, Any], full: bool) -> list[str]:
     notes = [
         "searches see rows of their own, in the number stated, and are told the columns of each "
-        "block and how outputs move; cosine: of the largest principal angle between the "
-        "generators and the true ones before they are made exact; exact: their spans agree to "
-        "1e-8 afterwards",
+        "block, and of inertia that the output is a matrix; cosine: of the largest principal "
+        "angle between the generators and the true ones before they are made exact; exact: their "
+        "spans agree to 1e-8 afterwards",
         f"errors: median of {wanted['seeds']} seeds, with 2.5 to 97.5 % of bootstrapped medians; "
         "ratios: geometric mean of the ratios seed by seed, on the same rows, with 1.96 standard "
         "errors of its logarithm; other numbers are means likewise",
@@ -279,7 +279,15 @@ def _about(wanted: Mapping[str, Any], full: bool) -> list[str]:
         f"Adam, learning rate 3e-3, {wanted['schedule']}; {wanted['channels']} channels; weights "
         "with the best validation error",
     ]
-    if not full:
+    if full:
+        notes.append(
+            "nothing told: all classes of actions are tried, and larger algebras than the "
+            "textbook's are right: scattering is quadratic in the momenta of either particle, so "
+            "that one pair may grow as the other shrinks; a mass may grow as its position "
+            "shrinks; a second SO(2) of the pendulum turns a normal mode of small swings, and "
+            "holds only nearly"
+        )
+    else:
         notes.append(f"quick: {_QUICK_STEPS} steps of {_QUICK_BATCH} rows, one search for a task")
     return notes
 

@@ -5,36 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+
+from isotropy.report._motion_words import (
+    EXACT,
+    Array,
+    in_words,
+    short_name,
+    squares_in_words,
+    without_rounding,
+)
+from isotropy.report._number_words import three_digits
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding
 
-Array = NDArray[Any]
-
 _MOST, _LARGEST = 36, 64  # generators drawn, and rows of one that still can be
 _NUMBERED, _RULED = 6, 16  # rows up to which cells have numbers, and lines between them
-_LONGEST, _LONGEST_NUMBER, _NAMED = 18, 6, 4  # letters, digits and names in a row
+_LONGEST_NUMBER = 6  # characters of a number in a cell
 _LETTER, _LINE, _CELL, _SIDE = 6.2, 13.0, 22.0, 136.0
 _NARROWEST, _SMALL = 136.0, 180.0  # column of text, and picture that a phone shows two of
 _LEVELS = 10  # of a colour
-_EXACT = 1e-9
 _LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _KEY = "<span class='plus'>orange</span> is positive, <span class='minus'>blue</span> negative"
-
-
-def short_name(name: str) -> str:
-    """A name cut in the middle where it is long: ends differ.
-
-    Example:
-        >>> short_name("temperature at level 12"), short_name("px")
-        ('temperat… level 12', 'px')
-    """
-    half = _LONGEST // 2
-    return name if len(name) <= _LONGEST else f"{name[: half - 1]}…{name[-half:]}"
 
 
 def generator_pictures(finding: Finding) -> str:
@@ -56,7 +51,9 @@ def generator_pictures(finding: Finding) -> str:
     if size > _LARGEST:
         return f"{head}Matrices of {size} × {size} are too large to draw.</p>"
     names = _labels(finding, size)
-    affine = 1 < size == len(finding.coordinates) + 1 and not _clean(generators)[:, -1].any()
+    affine = (
+        1 < size == len(finding.coordinates) + 1 and not without_rounding(generators)[:, -1].any()
+    )
     head += f"Each row says how fast its coordinate grows with those of the columns: {_KEY}. "
     if affine:
         head += "The last column, 1, is a steady drift: a translation. "
@@ -85,16 +82,16 @@ def metric_picture(finding: Finding) -> str:
     """
     if finding.metric is None or not 0 < len(finding.metric) <= _LARGEST:
         return ""
-    metric, generators = _clean(finding.metric), finding.generators
+    metric, generators = without_rounding(finding.metric), finding.generators
     names = _labels(finding, len(metric))
     rates = np.diag(metric)
     form = "This form"
     if (metric == np.diag(rates)).all():
         signs = f"Signs ({', '.join('−0+'[int(np.sign(rate)) + 1] for rate in rates)})"
         if len(rates) <= _NUMBERED and rates.any():
-            form = _squares(rates, names)
+            form = squares_in_words(rates, names)
     else:
-        values = _clean(np.linalg.eigvalsh((metric + metric.T) / 2))
+        values = without_rounding(np.linalg.eigvalsh((metric + metric.T) / 2))
         counts = [
             f"{number} {word}"
             for sign, word in ((1, "positive"), (-1, "negative"), (0, "zero"))
@@ -111,120 +108,6 @@ def metric_picture(finding: Finding) -> str:
     )
 
 
-def in_words(matrix: ArrayLike, names: Sequence[str], affine: bool = False) -> str:
-    """What the flow x' = A x does, where that is plain; else which coordinates it mixes.
-
-    Args:
-        matrix: A, of shape (d, d).
-        names: Those of the d coordinates.
-        affine: Whether the last coordinate is always 1, and the last column a translation.
-
-    Example:
-        >>> in_words([[0, -1], [1, 0]], ["px", "py"])
-        'rotates px into py'
-        >>> in_words([[0, 1], [1, 0]], ["E", "px"])
-        'boost mixing E and px'
-        >>> in_words([[0, 2], [0, 0]], ["x", "1"], affine=True)
-        'adds to x'
-    """
-    a = _clean(np.asarray(matrix, dtype=np.float64))
-    names = [short_name(name) for name in names]
-    drift = np.zeros(len(a))
-    if affine:
-        a, drift, names = a[:-1, :-1], a[:-1, -1], names[:-1]
-    # what of the drift a shift of the origin explains, and what is left
-    centre = _clean(-np.linalg.pinv(a, rcond=_EXACT) @ drift)
-    rest = drift + a @ centre
-    rest[np.abs(rest) <= _EXACT * np.abs(drift).max(initial=0.0)] = 0.0
-    phrases = _phrases(a, names)
-    if centre.any():
-        at = [f"{names[i]} = {_number(centre[i])}" for i in _places(a.any(0))]
-        phrases[-1] += f" about {_listed(at) if len(at) <= _NAMED else 'a point'}"
-    if rest.any():
-        phrases.append(f"adds to {_weighted(rest, names)}")
-    return ", and ".join(phrases) or "moves nothing"
-
-
-def _phrases(a: Array, names: Sequence[str]) -> list[str]:
-    rates = np.diag(a)
-    off = a - np.diag(rates)
-    turns = _turns(off, names)
-    # a sum says what its parts do only where they do not disturb each other
-    if turns is None or (np.abs(off * (rates - rates[:, None])) > _EXACT * np.abs(a).max()).any():
-        touched = [names[i] for i in _places(a.any(0) | a.any(1))]
-        return [f"mixes {'all' if len(touched) == len(names) else _listed(touched)}"]
-    if not rates.any():
-        return turns
-    uniform = len(rates) > 1 and rates.all() and not _at_rates(rates)
-    return [*turns, f"scales {'all' if uniform else _weighted(rates, names)}"]
-
-
-def _turns(off: Array, names: Sequence[str]) -> list[str] | None:
-    """Rotations, boosts and shears of pairs of coordinates; None where there is anything else."""
-    touched = _places(off.any(0) | off.any(1))
-    if len(touched) == 3 and np.abs(off + off.T).max() <= _EXACT * np.abs(off).max():
-        i, j, k = touched
-        axis = np.array([off[k, j], off[i, k], off[j, i]])
-        along = ", ".join(map(_number, axis / np.abs(axis).max()))
-        return [f"rotates {_listed([names[at] for at in touched])} about ({along})"]
-    pairs = [(i, j) for i in touched for j in touched if i < j and (off[i, j] or off[j, i])]
-    if 2 * len(pairs) > len(touched):
-        return None
-    seen: dict[str, list[tuple[str, float]]] = {"rotates": [], "boost mixing": [], "adds": []}
-    ellipses = ""
-    for i, j in pairs:
-        there, back = off[j, i], off[i, j]
-        speed = math.copysign(math.sqrt(abs(there * back)), there)
-        if there * back < 0:
-            start, end = (i, j) if there > 0 else (j, i)
-            seen["rotates"].append((f"{names[start]} into {names[end]}", abs(speed)))
-            ellipses = ellipses if math.isclose(there, -back) else " on ellipses"
-        elif there * back > 0:
-            seen["boost mixing"].append((f"{names[i]} and {names[j]}", speed))
-        else:
-            start, end = (i, j) if there else (j, i)
-            seen["adds"].append((f"{names[start]} to {names[end]}", there + back))
-    return [
-        f"{verb} {_listed([words for words, _ in several], ', and ')}"
-        f"{ellipses if verb == 'rotates' else ''}{_at_rates([rate for _, rate in several])}"
-        for verb, several in seen.items()
-        if several
-    ]
-
-
-def _weighted(rates: Array, names: Sequence[str]) -> str:
-    """The coordinates with a rate, and these where they differ."""
-    moved = _places(rates)
-    return _listed([names[i] for i in moved]) + _at_rates(rates[moved])
-
-
-def _at_rates(rates: ArrayLike) -> str:
-    rates = np.asarray(rates)
-    if np.allclose(rates, rates[0], rtol=_EXACT, atol=0):
-        return ""
-    if len(rates) > _NAMED:
-        return ", at different rates"
-    least = np.abs(rates).min() * np.sign(rates[0])
-    return f", at rates {' : '.join(map(_number, rates / least))}"
-
-
-def _listed(words: Sequence[str], last: str = " and ") -> str:
-    if len(words) > _NAMED:
-        words = [*words[: _NAMED - 1], f"{len(words) - _NAMED + 1} more"]
-    return last.join(filter(None, (", ".join(words[:-1]), words[-1])))
-
-
-def _squares(rates: Array, names: Sequence[str]) -> str:
-    """The form Σ rate · coordinate², as one writes it."""
-    words = ""
-    for rate, name in zip(rates, map(short_name, names), strict=True):
-        if rate:
-            words += f" {'−' if rate < 0 else '+'} "
-            words += "" if abs(rate) == 1 else f"{_number(abs(rate))}·"
-            words += f"{name}²" if name.replace("_", "").isalnum() else f"({name})²"
-    return words.removeprefix(" + ") if rates[rates != 0][0] > 0 else f"−{words[3:]}"
-
-
 def _labels(finding: Finding, size: int) -> list[str]:
     """The names of the coordinates, then of the constant where the width has room for one."""
     given = [str(name) for name in finding.coordinates]
@@ -233,22 +116,9 @@ def _labels(finding: Finding, size: int) -> list[str]:
     return [f"x{place}" for place in range(size)]
 
 
-def _clean(matrix: Array) -> Array:
-    """A copy in which rounding errors are zeros."""
-    return np.where(np.abs(matrix) > _EXACT * np.abs(matrix).max(initial=0.0), matrix, 0.0)
-
-
-def _places(wanted: ArrayLike) -> list[int]:
-    return [int(place) for place in np.flatnonzero(np.asarray(wanted))]
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}".replace("-", "−")
-
-
 def _entry(value: float) -> str:
     """Three digits, or two decimals where these are shorter and still tell it from zero."""
-    words = _number(value)
+    words = three_digits(value)
     if len(words) > _LONGEST_NUMBER and 0.005 < abs(value) < 1:
         return f"{value:.2f}".replace("-", "−")
     return words
@@ -264,7 +134,7 @@ def _figure(picture: str, caption: str, width: float) -> str:
 
 def _heat_map(matrix: Array, names: Sequence[str], label: str) -> tuple[str, float]:
     """A matrix as an SVG, its rows and columns named, and how wide it is."""
-    matrix, names = _clean(matrix), [short_name(name) for name in names]
+    matrix, names = without_rounding(matrix), [short_name(name) for name in names]
     rows, columns = matrix.shape
     numbers = [[_entry(value) for value in row] for row in matrix.tolist()]
     longest = max(len(number) for row in numbers for number in row)
@@ -305,7 +175,7 @@ def _heat_map(matrix: Array, names: Sequence[str], label: str) -> tuple[str, flo
 def _cells(matrix: Array) -> Iterator[str]:
     """A path for the cells of each shade, and the lines around all."""
     rows, columns = matrix.shape
-    levels = np.ceil(np.abs(matrix) / (np.abs(matrix).max() or 1.0) * _LEVELS - _EXACT)
+    levels = np.ceil(np.abs(matrix) / (np.abs(matrix).max() or 1.0) * _LEVELS - EXACT)
     for colour, sign in (("plus", 1), ("minus", -1)):
         for level in range(1, _LEVELS + 1):
             places = np.argwhere((levels == level) & (np.sign(matrix) == sign)).tolist()

@@ -8,12 +8,8 @@ from isotropy.discovery.generators._column_blocks import (
     blocks_of_width,
 )
 from isotropy.discovery.generators._conditioning import condition
-from isotropy.discovery.generators._data_constraints import (
-    DataConstraints,
-    _clear_count,
-    find_constraints,
-    tangent,
-)
+from isotropy.discovery.generators._data_constraints import DataConstraints, find_constraints
+from isotropy.discovery.generators._tangent import tangent
 
 Array = NDArray[np.float64]
 NAMES = ["E1", "px1", "py1", "pz1", "E2", "px2", "py2", "pz2"]
@@ -261,20 +257,6 @@ def test_tolerance_is_the_thickness() -> None:
     assert find_constraints(z, rounding=np.full(3, 3e-3 / 3**0.5)).count == 1
 
 
-def test_tangent_is_what_least_squares_leaves() -> None:
-    rng = np.random.default_rng(13)
-    jacobian, normals = rng.normal(size=(6, 2, 5)), rng.normal(size=(6, 3, 5))
-    normals[0, 2] = 3.0 * normals[0, 0]  # dependent
-    normals[1] = 0.0
-    normals[:, 1] *= 1e4
-    left = tangent(jacobian, normals)
-    for rows, across, got in zip(jacobian, normals, left, strict=True):
-        unit = across / np.maximum(np.linalg.norm(across, axis=1, keepdims=True), 1e-300)
-        fitted, *_ = np.linalg.lstsq(unit.T, rows.T, rcond=1e-9)
-        np.testing.assert_allclose(got, rows - (unit.T @ fitted).T, atol=1e-9)
-    np.testing.assert_array_equal(tangent(jacobian, normals[:, :0]), jacobian)
-
-
 def test_bad_inputs() -> None:
     with pytest.raises(ValueError, match=r"expected inputs of shape \(N, n\), got \(4,\)"):
         find_constraints(np.zeros(4))
@@ -290,20 +272,3 @@ def test_bad_inputs() -> None:
         find_constraints(np.zeros((9, 3)), rounding=np.full(3, -1.0))
     with pytest.raises(ValueError, match=r"expected inputs of shape \(N, 3\), got \(2, 4\)"):
         find_constraints(sphere(50, 0)).gradients(np.zeros((2, 4)))
-    with pytest.raises(ValueError, match=r"\(N, c, n\), got \(2, 1, 3\) and \(2, 1, 4\)"):
-        tangent(np.zeros((2, 1, 3)), np.zeros((2, 1, 4)))
-
-
-@pytest.mark.parametrize(
-    ("distances", "count"),
-    [
-        ([1e-9, 1e-8, 40.0], 2),
-        ([1e-9, 2.0, 8.0, 90.0], 1),  # no gap after the second
-        ([2.0, 8.0, 90.0], 0),
-        ([20.0, 900.0], 0),
-        ([0.0, 0.0], 2),
-        ([], 0),
-    ],
-)
-def test_a_gap_must_follow(distances: list[float], count: int) -> None:
-    assert _clear_count(np.array(distances)) == count

@@ -645,10 +645,11 @@ def test_numbers_that_are_not_finite() -> None:
 
 def test_outputs_that_do_not_fit() -> None:
     x = normal(200, 3)
-    with pytest.raises(ValueError, match=r"expected 9 outputs for a matrix of 3 x 3, got 1"):
-        found_in(x, square(x), output="matrix")
-    with pytest.raises(ValueError, match=r"a multiple of 3 outputs that move as vectors .* got 1"):
-        found_in(x, square(x), output="vector")
+    for output in ("matrix", "vector"):
+        with pytest.raises(ValueError, match=rf"outputs that can move as a {output} .* got 1 out"):
+            found_in(x, square(x), output=output)
+    with pytest.raises(ValueError, match=r"an output among invariant, .*, got 'tensor'"):
+        found_in(x, square(x), output="tensor")
 
 
 def test_momenta_without_positions() -> None:
@@ -673,3 +674,95 @@ def test_margins_and_levels_out_of_range(options: dict[str, Any], words: str) ->
 def test_no_targets() -> None:
     with pytest.raises(ValueError, match=r"expected targets y beside the inputs, got none"):
         find_generators(normal(100, 3))
+
+
+# --- actions that are more than a matrix on columns ---------------------------------------------
+
+
+def test_a_shear_joined_to_a_translation_keeps_both() -> None:
+    x = normal(400, 2)
+    finding = the_finding(found_in(x, x[:, 0] - x[:, 1] ** 2 / 2, fit_models=True))
+    group = finding.symmetry.group if finding.symmetry is not None else None
+    assert group is not None
+    moved = group.sample(5, generator=0).apply(torch.tensor([1.0, 2.0, 1.0], dtype=torch.float64))
+    assert torch.allclose(moved[:, 0] - moved[:, 1] ** 2 / 2, torch.tensor(-1.0).double())
+    assert finding.model is None
+    assert "translations" in finding.notes[-1]
+
+
+def test_the_centre_is_in_the_finding() -> None:
+    x = normal(500, 3) + [1.0, -2.0, 0.5]
+    finding = the_finding(found_in(x, square(x - [1.0, -2.0, 0.5]) ** 2))
+    assert finding.group == "SO(3)"
+    np.testing.assert_allclose(finding.centre, [1.0, -2.0, 0.5], atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("energy", "scale", "options", "title"),
+    [
+        # a relative oscillation, and the free motion of the centre
+        (lambda q, p, r, s: (r**2 + s**2) / 2 + (q - p) ** 2, 1, {}, "SO(2) × shears"),
+        (lambda q, p, r, s: q * r + (p * s) ** 2, 1, {"blocks": [[0, 2], [1, 3]]}, "SO⁺(1,1)"),
+        (lambda q, p, r, s: q**2 + p**2 + r**2 + s**2, 20, {}, "U(2)"),
+        # all of a class of one dimension
+        (
+            lambda q, p, r, s: (r**2 + s**2) / 2 + (q**2 + p**2) ** 2 / 4,
+            1,
+            {"blocks": 2, "affine": False},
+            "SO(2)",
+        ),
+    ],
+    ids=["cyclic", "blocks out of order", "scales", "whole class"],
+)
+def test_canonical_transformations_pair_columns_in_their_units(
+    energy: Any, scale: float, options: dict[str, Any], title: str
+) -> None:
+    x = normal(500, 4) * [1.0, scale, 1.0, 1.0]
+    finding = the_finding(found_in(x, energy(*x.T), symplectic=True, **options))
+    assert finding.name.startswith(title)
+
+
+def test_vectors_at_points_come_out_whole() -> None:
+    x = normal(600, 3, 3)
+    y = np.stack([np.cross(x[:, 0], x[:, 1]), np.cross(x[:, 1] + 2 * x[:, 0], x[:, 2])], 1)
+    finding = the_finding(found_in(x, y))
+    assert finding.name.startswith("SO(3), acting on 3 three-vectors")
+    assert finding.symmetry is not None
+    turn = finding.symmetry.group.sample(1, generator=0)
+    flat = torch.as_tensor(x).transpose(1, 2).flatten(1)
+    out = torch.as_tensor(y).transpose(1, 2).flatten(1)
+    moved = finding.symmetry.apply(turn, flat).unflatten(1, (3, 3)).transpose(1, 2).numpy()
+    again = np.stack(
+        [np.cross(moved[:, 0], moved[:, 1]), np.cross(moved[:, 1] + 2 * moved[:, 0], moved[:, 2])],
+        1,
+    )
+    expected = finding.symmetry.apply_out(turn, out).unflatten(1, (3, 2)).transpose(1, 2).numpy()
+    np.testing.assert_allclose(again, expected, atol=1e-10)
+
+
+def test_one_vector_in_a_row() -> None:
+    x = normal(300, 1, 3)
+    assert the_finding(found_in(x, square(x[:, 0]) ** 2)).group == "SO(3)"
+
+
+def test_a_larger_symmetry_that_nearly_holds_is_found_beside_the_exact_one() -> None:
+    x = normal(1000, 3)
+    found = found_in(x, square(x) + 0.02 * x[:, 0] ** 3)
+    names = [(finding.name.split(",")[0], finding.approximate) for finding in found.findings]
+    assert names == [("SO(2)", False), ("SO(3)", True)]
+
+
+def test_noise_is_not_called_linear() -> None:
+    found = found_in(normal(300, 3), normal(300, seed=1))
+    assert not len(found.findings)
+    assert not found.findings.trivial
+
+
+def test_models_given_are_looked_at_in_their_precision() -> None:
+    net = nn.Sequential(nn.Linear(3, 1))
+    found = found_in(normal(300, 3), square(normal(300, 3)), model=net)
+    assert found.fitted == "the model given"
+    with pytest.raises(ValueError, match=r"a differentiable model from 3 inputs to 1 outputs, got"):
+        found_in(normal(300, 3), square(normal(300, 3)), model=lambda x: x)
+    with pytest.raises(ValueError, match=r"expected finite outputs of the model, got NaN"):
+        found_in(normal(300, 3), square(normal(300, 3)), model=lambda x: x[:, :1] * torch.nan)

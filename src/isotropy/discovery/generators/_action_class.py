@@ -72,6 +72,14 @@ class ActionClass:
         padded = np.concatenate([x, np.ones((len(x), 1))], 1)
         return np.asarray(np.einsum("pij,Nj->Npi", self.inputs, padded, optimize=True))
 
+    def restricted(self, coordinates: Array) -> ActionClass:
+        """The part of the class that is spanned by combinations of its basis, ``(q, p)``."""
+        small, inputs, outputs = (
+            np.asarray(np.tensordot(coordinates, basis, 1))
+            for basis in (self.small, self.inputs, self.outputs)
+        )
+        return ActionClass(small, inputs, outputs, self.columns, self.output)
+
     def matrices(self, coordinates: Array) -> Array:
         """Elements as they act on one block, ``(D, d, d + 1)``."""
         return np.asarray(np.tensordot(coordinates, self.small, 1))
@@ -112,7 +120,8 @@ def action_class(
     small = np.zeros((len(units), d, d + 1))
     small[range(len(units)), [i for i, _ in units], [j for _, j in units]] = 1.0
     if symplectic:
-        small = _canonical(small, columns, n)
+        kept = canonical_part(on_rows(small, columns, n))
+        small = np.tensordot(kept, small, 1)
     on_outputs = _on_outputs(small, outputs, output)
     if output == "free":
         free = np.zeros((outputs**2, d, d + 1))
@@ -163,13 +172,24 @@ def _on_outputs(small: Array, outputs: int, output: Output) -> Array:
     return np.concatenate([still, units])
 
 
-def _canonical(small: Array, columns: tuple[tuple[int, ...], ...], n: int) -> Array:
-    """The part of the class that preserves Σ dq ∧ dp: Aᵀ Ω + Ω A = 0."""
+def canonical_part(rows: Array) -> Array:
+    """Combinations of motions of (q, p) that preserve Σ dq ∧ dp: Aᵀ Ω + Ω A = 0.
+
+    Args:
+        rows: Motions [A | b], shape ``(p, n, n + 1)``, the first half of the columns positions.
+
+    Returns:
+        Orthonormal combinations, shape ``(q, p)``.
+
+    Raises:
+        ValueError: If the number of columns is odd.
+    """
+    n = rows.shape[1]
     if n % 2:
         raise ValueError(f"expected as many momenta as positions, got {n} columns")
     omega = np.kron([[0.0, 1.0], [-1.0, 0.0]], np.eye(n // 2))
-    a = on_rows(small, columns, n)[:, :, :-1]
-    defect = (a.transpose(0, 2, 1) @ omega + omega @ a).reshape(len(small), -1)
+    a = rows[:, :, :-1]
+    defect = (a.transpose(0, 2, 1) @ omega + omega @ a).reshape(len(rows), -1)
     left, values, _ = np.linalg.svd(defect, full_matrices=True)
-    rank = int((values > 1e-9).sum())
-    return np.asarray(np.tensordot(left[:, rank:].T, small, 1))
+    rank = int((values > 1e-9 * max(values.max(initial=0.0), 1e-300)).sum())
+    return np.asarray(left[:, rank:].T)

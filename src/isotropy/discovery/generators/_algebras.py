@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,17 +11,19 @@ import torch
 
 from isotropy.discovery.generators._action_class import (
     OUTPUTS,
+    ActionClass,
     Output,
     action_class,
+    canonical_part,
     on_matrix,
     on_vector,
 )
 from isotropy.discovery.generators._charts import Array, Chart
-from isotropy.discovery.generators._data_constraints import tangent
 from isotropy.discovery.generators._null_space import NullSpace, null_spaces
 from isotropy.discovery.generators._smooth_fit import SmoothFit
 from isotropy.discovery.generators._snap import SnappedAlgebra, snap
 from isotropy.discovery.generators._snap_affine import snap_affine
+from isotropy.discovery.generators._tangent import tangent
 
 # relative noise of gradients to reckon with where a fit is exact
 _FLOOR = 1e-13
@@ -51,10 +53,13 @@ class Samples:
     exact: bool
 
     @staticmethod
-    def of(fit: SmoothFit, x: Array, normals: Array | None = None) -> Samples:
-        """Evaluate a fit, which takes inputs in the user's units."""
+    def of(
+        fit: SmoothFit, x: Array, normals: Array | None = None, *, order: Array | None = None
+    ) -> Samples:
+        """Evaluate a fit, which takes inputs in the user's units, with its outputs in an order."""
         pairs = fit.values_and_jacobians(torch.as_tensor(x))
-        (va, ja), (vb, jb) = ((v.numpy(), j.numpy()) for v, j in pairs)
+        chosen = slice(None) if order is None else order
+        (va, ja), (vb, jb) = ((v.numpy()[:, chosen], j.numpy()[:, chosen]) for v, j in pairs)
         none = np.zeros((len(x), 0, x.shape[1]))
         return Samples(x, (va, vb), (ja, jb), none if normals is None else normals, fit.is_exact)
 
@@ -181,9 +186,10 @@ def algebras(
         At least one; without a null space where nothing stands out.
     """
     r, m = len(chart.reading), samples.values[0].shape[1]
-    kind = action_class(
-        chart.blocks, r, outputs=m, output=output, affine=affine, symplectic=symplectic
-    )
+    kind = action_class(chart.blocks, r, outputs=m, output=output, affine=affine)
+    if symplectic:
+        # canonical in the user's units and on all columns
+        kind = kind.restricted(canonical_part(chart.rows(_in_user_units(kind.small, chart.scale))))
     nothing = ClassResult(chart, output, affine, kind.unknowns)
     if len(samples.x) < kind.unknowns:
         note = f"needs at least {kind.unknowns} rows, got {len(samples.x)}"
@@ -206,9 +212,28 @@ def algebras(
     halves = [equations * weights for equations in halves]
     floor = _FLOOR if samples.exact else 1e-20
     found = []
-    for space in null_spaces(*halves, margin=margin, floor=floor, seed=seed):
+    usual = float(
+        np.mean([_unrelated(points, kind, j @ chart.lift, weights) for j in samples.jacobians])
+    )
+    for space in null_spaces(*halves, margin=margin, floor=floor, usual=usual, seed=seed):
         found.append(_snapped(nothing, kind.matrices(space.basis), space))
     return found or [_noted(nothing, "no directions stand out from the noise")]
+
+
+def _in_user_units(small: Array, scale: Array) -> Array:
+    """Actions [A | b] on a block, from the chart's units to the user's."""
+    d = len(scale)
+    moved = small.copy()
+    moved[:, :, :d] *= scale[None, :, None] / scale[None, None]
+    moved[:, :, d] *= scale
+    return moved
+
+
+def _unrelated(points: Array, kind: ActionClass, slopes: Array, weights: Array) -> float:
+    """The mean square of ⟨∇f, A x⟩ if the two had random directions."""
+    lengths = (kind.motions(points) ** 2).sum(2).mean(1)
+    sizes = (slopes**2).sum((1, 2)) * weights[:, 0, 0] ** 2
+    return float((lengths * sizes).mean() / points.shape[1])
 
 
 def _noted(result: ClassResult, note: str) -> ClassResult:
@@ -300,14 +325,10 @@ def may_be_claimed(result: ClassResult) -> bool:
     return result.snapped is not None and several and result.output != "free"
 
 
-def chosen_of(results: Sequence[ClassResult]) -> ClassResult | None:
-    """The class to report: the largest exact algebra that has a name, of equals on most blocks.
+def preference(result: ClassResult) -> tuple[bool, int, int, bool]:
+    """What makes one algebra rather to be reported than another.
 
-    A single direction is an algebra whatever it is: without a name nothing speaks for it.
+    A name; its dimension; of equals the one on most blocks. A single direction is an algebra
+    whatever it is: without a name nothing speaks for it.
     """
-    named = [r for r in results if may_be_claimed(r) and r.exact]
-    return max(
-        named,
-        key=lambda r: (r.is_named, r.dimension, len(r.chart.blocks), not r.affine),
-        default=None,
-    )
+    return result.is_named, result.dimension, len(result.chart.blocks), not result.affine

@@ -37,8 +37,8 @@ class GeneratorClaim:
             degenerate.
         coordinates: The names of what moves.
         symmetry: The group and its actions.
-        homogeneous: Columns of each block behind which the symmetry wants a 1; empty where there
-            are no translations.
+        homogeneous: Whether there are translations: the symmetry acts on each block with a 1
+            behind it, and on the other columns after them.
         centre: Subtracted from inputs before the symmetry acts, ``(n,)``.
         result: The class of actions it comes from; ``None`` for translations along combinations.
         exact: Whether noise explains all that it leaves.
@@ -52,7 +52,7 @@ class GeneratorClaim:
     metric: Array | None
     coordinates: tuple[str, ...]
     symmetry: Symmetry
-    homogeneous: tuple[tuple[int, ...], ...]
+    homogeneous: bool
     centre: Array
     result: ClassResult | None
     exact: bool
@@ -66,18 +66,14 @@ class GeneratorClaim:
 def claims_of(
     search: GeneratorSearch, names: tuple[str, ...], outputs: int
 ) -> list[GeneratorClaim]:
-    """What a search claims: the chosen algebra, a larger one that nearly holds, translations.
+    """What a search claims, the largest algebras first: exact ones, one that nearly holds, shifts.
 
     Args:
         search: What was found.
         names: Of the columns.
         outputs: The number m of outputs.
     """
-    claims = [
-        _algebra_claim(result, search, names, outputs)
-        for result in (search.chosen, search.approximate)
-        if result is not None
-    ]
+    claims = [_algebra_claim(result, search, names, outputs) for result in search.candidates]
     if len(search.combinations) > 1 and not any(_moves_along(c, search.along) for c in claims):
         claims.append(_translation_claim(search, names, outputs))
     return claims
@@ -96,21 +92,21 @@ def _algebra_claim(
     found, chart = result.snapped, result.chart
     assert found is not None
     n, d, k = len(names), len(chart.scale), len(chart.blocks)
-    shifts = result.affine and found.translations is not None and len(found.translations) > 0
+    rows, generators = result.on_rows(), found.generators
+    # about a point it is linear in what is left when that is subtracted; else it has translations
+    centred = result.affine and found.centre is not None and not _count(found.translations)
+    homogeneous = result.affine and not centred
+    about = np.zeros(d) if found.centre is None or homogeneous else found.centre
     centre = np.zeros(n)
-    generators = found.generators
-    homogeneous: tuple[tuple[int, ...], ...] = ()
     base = _group(found.expression, found.change, generators)
-    if result.affine and not shifts:
-        # about a point: linear in what is left when it is subtracted
+    if centred:
         generators = generators[:, :d, :d]
-        about = np.zeros(d) if found.centre is None else found.centre
-        for block in chart.columns or ():
-            centre[list(block)] = about
-        base = Group(algebra=list(torch.as_tensor(generators)))
-        base = _recognised(base)
+        base = _recognised(Group(algebra=list(torch.as_tensor(generators))))
     rep_in: Rep
-    if chart.columns is None:
+    if chart.columns is None and homogeneous:
+        generators = np.pad(rows, ((0, 0), (0, 1), (0, 0)))
+        base, rep_in = Group(algebra=list(torch.as_tensor(generators))), V
+    elif chart.columns is None:
         lift = chart.lift * (1.0 / chart.scale)
         frame = np.hstack([lift, _others(search, n)])
         base = (
@@ -119,15 +115,16 @@ def _algebra_claim(
             else (base.conjugate(torch.as_tensor(frame)))
         )
         rep_in = V
-        if result.affine:
-            centre = lift @ (np.zeros(d) if found.centre is None else found.centre)
+        centre = lift @ about
     else:
-        if shifts:
-            homogeneous = chart.columns
-        rep_in = _placed(chart.columns, n, homogeneous=bool(shifts))
+        for block in chart.columns:
+            centre[list(block)] = about
+        rep_in = _placed(chart.columns, n, homogeneous=homogeneous)
     rep_out: Rep = outputs * Scalar
     if result.output == "vector":
         rep_out = (outputs // d) * V
+        if not np.array_equal(search.output_order, np.arange(outputs)):
+            rep_out = rep_out.on(search.output_order.tolist(), outputs)
     elif result.output == "matrix":
         rep_out = V * V
     parts = [
@@ -140,8 +137,8 @@ def _algebra_claim(
     return GeneratorClaim(
         name=", ".join(part for part in parts if part),
         action=result.action,
-        rows=result.on_rows(),
-        outputs=result.on_outputs(outputs),
+        rows=rows,
+        outputs=_reordered(result.on_outputs(outputs), search.output_order),
         generators=generators,
         metric=_metric(found.symmetric_forms[:, :d, :d], d),
         coordinates=chart.names,
@@ -172,11 +169,24 @@ def _translation_claim(
         metric=None,
         coordinates=names,
         symmetry=Symmetry(Group(algebra=list(torch.as_tensor(generators))), V, outputs * Scalar),
-        homogeneous=(tuple(range(n)),),
+        homogeneous=True,
         centre=np.zeros(n),
         result=None,
         exact=True,
     )
+
+
+def _count(rows: Array | None) -> int:
+    return 0 if rows is None else len(rows)
+
+
+def _reordered(outputs: Array | None, order: Array) -> Array | None:
+    """Actions on outputs, from the order in which vectors are whole to that of the data."""
+    if outputs is None:
+        return None
+    placed = np.zeros_like(outputs)
+    placed[:, order[:, None], order] = outputs
+    return placed
 
 
 def _direction(row: Array, names: tuple[str, ...]) -> str:
@@ -202,11 +212,8 @@ def _recognised(group: Group) -> Group:
     change = found.change.dense()
     if change.is_complex():
         return group
-    return (
-        found.group
-        if bool((change == torch.eye(len(change))).all())
-        else (found.group.conjugate(change))
-    )
+    plain = torch.allclose(change, torch.eye(len(change), dtype=change.dtype), atol=1e-12)
+    return found.group if plain else found.group.conjugate(change)
 
 
 def _others(search: GeneratorSearch, n: int) -> Array:

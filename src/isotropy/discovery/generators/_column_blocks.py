@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+
+from isotropy.discovery.generators._column_names import (
+    NUMBERED,
+    name_readings,
+    plain_names,
+    shared_names,
+    without_prefix,
+)
 
 _MOST = 4
 _LISTED = 2
-_DELIMITERS = r"[\s_.\-\[\](){}:/|]+"
 _FOUR_VECTORS = (frozenset({"e", "px", "py", "pz"}), frozenset({"t", "x", "y", "z"}))
 _VECTORS = (frozenset({"x", "y", "z"}), frozenset({"px", "py", "pz"}))
-_NUMBER, _WORD = "have the same names but for a number", "have the same names but for a word"
-_AXIS, _NUMBERED = "are named as components of vectors", "are numbered alike"
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def blocks_from_names(names: Sequence[str]) -> list[ColumnBlocks]:
         ((0, 1, 2, 3), (4, 5, 6, 7)) ('m', 'x', 'y', 'z') ()
     """
     found: dict[tuple[tuple[int, ...], ...], tuple[float, ColumnBlocks]] = {}
-    for worth, read, words in _readings(names):
+    for worth, read, words in name_readings(names):
         places: dict[str, dict[str, int]] = {}
         for column, name in enumerate(names):
             parts = read(name)
@@ -86,7 +88,7 @@ def blocks_from_names(names: Sequence[str]) -> list[ColumnBlocks]:
         for coordinates in _repeated(places):
             blocks = _blocks(places, coordinates, names, words)
             score = worth + _plausibility(blocks)
-            if words == _NUMBERED and not _contiguous(blocks):
+            if words == NUMBERED and not _contiguous(blocks):
                 continue
             if blocks.columns not in found or found[blocks.columns][0] < score:
                 found[blocks.columns] = (score, blocks)
@@ -114,7 +116,9 @@ def blocks_of_width(n: int, k: int) -> ColumnBlocks:
         raise ValueError(f"expected a number of blocks that divides {n} columns, got {k}")
     d = n // k
     columns = tuple(tuple(range(start, start + d)) for start in range(0, n, d))
-    return ColumnBlocks(columns, _plain(d), (), f"{n} columns in {k} equal parts, in their order")
+    return ColumnBlocks(
+        columns, plain_names(d), (), f"{n} columns in {k} equal parts, in their order"
+    )
 
 
 def blocks_by_size(n: int) -> list[ColumnBlocks]:
@@ -155,7 +159,7 @@ def as_blocks(
         raise ValueError(f"expected {n} names of columns, got {len(names)}")
     if hasattr(blocks, "__index__") and not isinstance(blocks, bool):
         cut = blocks_of_width(n, operator.index(blocks))
-        return ColumnBlocks(cut.columns, _shared_names(cut.columns, names), (), cut.reason)
+        return ColumnBlocks(cut.columns, shared_names(cut.columns, names), (), cut.reason)
     if not isinstance(blocks, Iterable) or isinstance(blocks, str):
         raise TypeError(f"expected a number of blocks or lists of columns, got {blocks!r:.80}")
     columns = tuple(_columns(block, names, n) for block in blocks)
@@ -169,7 +173,7 @@ def as_blocks(
             name = names[column] if names is not None else column
             raise ValueError(f"expected each column in one block at most, got {name} twice")
     rest = tuple(column for column in range(n) if column not in set(taken))
-    return ColumnBlocks(columns, _shared_names(columns, names), rest, "given")
+    return ColumnBlocks(columns, shared_names(columns, names), rest, "given")
 
 
 def _columns(
@@ -194,64 +198,6 @@ def _columns(
     return tuple(columns)
 
 
-_Reading = Callable[[str], tuple[str, str] | None]
-
-
-def _readings(names: Sequence[str]) -> list[tuple[float, _Reading, str]]:
-    """Ways to take a name apart into a block and a coordinate, with their worth."""
-    runs = max((len(re.findall(r"\d+", name)) for name in names), default=0)
-    numbered: list[tuple[float, _Reading, str]] = [
-        (1.0, partial(_by_number, run=run), _NUMBER) for run in range(runs)
-    ]
-    return [
-        *numbered,
-        (1.0, _by_axis, _AXIS),
-        (0.5, _by_component_number, _NUMBERED),
-        (0.5, _by_last_words, _WORD),
-        (0.5, _by_first_words, _WORD),
-    ]
-
-
-def _by_number(name: str, run: int) -> tuple[str, str] | None:
-    numbers = list(re.finditer(r"\d+", name))
-    if len(numbers) <= run:
-        return None
-    here = numbers[run]
-    before, after = name[: here.start()], name[here.end() :]
-    stem = _trimmed(f"{before}{after}")
-    return (here.group(), stem) if stem else None
-
-
-def _by_component_number(name: str) -> tuple[str, str] | None:
-    """What is numbered as the block, the number as the coordinate."""
-    parts = _by_number(name, 0)
-    return None if parts is None or _by_number(name, 1) is not None else (parts[1], parts[0])
-
-
-def _by_first_words(name: str) -> tuple[str, str] | None:
-    words = _words(name)
-    return ("_".join(words[:-1]), words[-1]) if len(words) > 1 else None
-
-
-def _by_last_words(name: str) -> tuple[str, str] | None:
-    words = _words(name)
-    return ("_".join(words[1:]), words[0]) if len(words) > 1 else None
-
-
-def _words(name: str) -> list[str]:
-    """The words of a name; none if there is a number in it, which says more."""
-    return [] if re.search(r"\d", name) else [w for w in re.split(_DELIMITERS, name) if w]
-
-
-def _by_axis(name: str) -> tuple[str, str] | None:
-    """The letter x, y or z as the coordinate, alone or after one other letter."""
-    axes = list(re.finditer(r"(?<![A-Za-z])[A-Za-z]?([xyzXYZ])(?![A-Za-z])", name))
-    if not axes:
-        return None
-    start, end = axes[-1].span(1)
-    return f"{name[:start]}*{name[end:]}", name[start:end]
-
-
 def _repeated(places: dict[str, dict[str, int]]) -> list[tuple[str, ...]]:
     """Sets of coordinates that at least two blocks have: most columns, and well-known ones."""
     kinds = {frozenset(block) for block in places.values() if len(block) > 1}
@@ -260,7 +206,7 @@ def _repeated(places: dict[str, dict[str, int]]) -> list[tuple[str, ...]]:
     if not sizes:
         return []
     most = max((size, sorted(kind)) for kind, size in sizes.items())[1]
-    short = {c: name.lower() for c, name in zip(most, _without_prefix(most), strict=True)}
+    short = {c: name.lower() for c, name in zip(most, without_prefix(most), strict=True)}
     wanted = [tuple(most)]
     for family in _FOUR_VECTORS:  # vectors of three are found by their components
         part = tuple(c for c in most if short[c] in family)
@@ -281,7 +227,7 @@ def _blocks(
     listed = [", ".join(names[column] for column in block) for block in columns]
     if len(listed) > _LISTED:
         listed = [listed[0], f"{len(listed) - 1} more blocks"]
-    return ColumnBlocks(columns, _without_prefix(order), rest, f"columns {_joined(listed)} {why}")
+    return ColumnBlocks(columns, without_prefix(order), rest, f"columns {_joined(listed)} {why}")
 
 
 def _plausibility(blocks: ColumnBlocks) -> float:
@@ -296,46 +242,3 @@ def _contiguous(blocks: ColumnBlocks) -> bool:
 
 def _joined(words: Sequence[str]) -> str:
     return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else "".join(words)
-
-
-def _plain(d: int) -> tuple[str, ...]:
-    return tuple(f"x{i}" for i in range(d))
-
-
-def _shared_names(columns: Sequence[Sequence[int]], names: Sequence[str] | None) -> tuple[str, ...]:
-    """What the names of matching columns have in common, if that tells coordinates apart."""
-    d = len(columns[0])
-    if names is None:
-        return _plain(d)
-    if len(columns) == 1:
-        return tuple(names[column] for column in columns[0])
-    shared = []
-    for matching in zip(*columns, strict=True):
-        here = [names[column] for column in matching]
-        before = _start(here).rstrip("0123456789")
-        tails = [name[len(before) :][::-1] for name in here]
-        after = _start(tails)[::-1].lstrip("0123456789")
-        shared.append(_trimmed(f"{before}{after}"))
-    if "" in shared or len(set(shared)) < d:
-        return _plain(d)
-    return _without_prefix(shared)
-
-
-def _start(texts: Sequence[str]) -> str:
-    """The characters with which all of them start."""
-    alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
-    return "".join(letters[0] for letters in alike)
-
-
-def _trimmed(text: str) -> str:
-    """Without delimiters at its ends, and with one where a number was between two."""
-    inner = re.sub(r"\[\]|\(\)|\{\}", "", text)
-    return re.sub(r"([_.\-:/|])[_.\-:/|]+", r"\1", inner).strip(" _.-:/|")
-
-
-def _without_prefix(stems: Sequence[str]) -> tuple[str, ...]:
-    """Coordinates without a first word that all share: p_x, p_y to x, y."""
-    words = [re.split(_DELIMITERS, stem, maxsplit=1) for stem in stems]
-    if all(len(w) == 2 and w[0] == words[0][0] and not w[1].isdigit() for w in words):
-        return tuple(w[1] for w in words)
-    return tuple(stems)

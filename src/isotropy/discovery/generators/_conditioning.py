@@ -10,14 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isotropy.discovery.generators._column_blocks import ColumnBlocks
-from isotropy.discovery.generators._data_constraints import (
+from isotropy.discovery.generators._thin_polynomials import (
     column_spread,
     linear_relations,
-    polynomial_words,
     spaced_rows,
-    tidied,
     value_errors,
 )
+from isotropy.discovery.generators._tidy_polynomials import polynomial_words, tidied
 
 Array = NDArray[np.float64]
 

@@ -13,22 +13,19 @@ from torch import Tensor
 
 from isotropy.discovery._finding import Finding, Layout
 from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
+from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import (
     FreePredictor,
-)
-from isotropy.discovery.confirming._orbit_average import (
-    ActionTest,
-    DataSupport,
-    confirm_action,
 )
 from isotropy.discovery.generators._action_class import Output
 from isotropy.discovery.generators._charts import combination_text
 from isotropy.discovery.generators._claims import GeneratorClaim, claims_of
+from isotropy.discovery.generators._confirm_discrete import confirm_discrete
 from isotropy.discovery.generators._continuous_model import fit_continuous_model
-from isotropy.discovery.generators._discrete_parts import (
+from isotropy.discovery.generators._discrete_candidates import (
     DiscreteCandidate,
     candidates_for_rows,
-    confirm_discrete,
     coset_candidates,
 )
 from isotropy.discovery.generators._search import (
@@ -43,6 +40,8 @@ from isotropy.discovery.permutations._convolution_claim import compared
 
 # a symmetry that surely costs more than this share is called approximate
 _EXACT = 0.01
+# what is said of a fit needs one that explains at least the rest of this
+_LEARNED = 0.8
 # of more blocks only neighbours are swapped: they generate all permutations
 _MOST_PAIRED = 4
 
@@ -182,10 +181,10 @@ class ContinuousClaims:
     ) -> tuple[list[Finding], list[dict[str, Any]]]:
         """What stands, and a line for each claim that was tested."""
         outside = data.rows(held)
-        standing = [one for one in tested if one.action.test.confirmed]
+        standing = _shown([one for one in tested if one.action.test.confirmed])
         rival = free
         seen = outside
-        if fit_models and any(one.claim.result is not None for one in standing):
+        if fit_models and any(not one.claim.homogeneous for one in standing):
             # models are compared on equal terms: both fitted to all rows but those of the test
             seen = data.rows(np.concatenate([find, fit]))
             rival = smooth_predictor(seen, seed + 1)
@@ -239,6 +238,7 @@ class ContinuousClaims:
             symmetry=claim.symmetry,
             generators=claim.generators,
             metric=claim.metric,
+            centre=tuple(claim.centre.tolist()) if claim.centre.any() else (),
             coordinates=claim.coordinates,
             classes=tuple(r.as_json(chosen=r is claim.result) for r in self.search.results),
             discrete=tuple(_part_as_json(part, action) for part, action in tested.parts),
@@ -247,8 +247,12 @@ class ContinuousClaims:
             input_names=outside.input_names or (),
             output_names=outside.output_names or (),
         )
-        if not fit_models or claim.result is None:
+        if not fit_models:
             return finding
+        if claim.homogeneous:
+            # an EMLP of homogeneous coordinates sees no differences between points
+            note = "no model: with translations, fit one to differences between blocks"
+            return replace(finding, notes=(*notes, note))
         model, spec = fit_continuous_model(claim, seen, seed=seed)
         with torch.no_grad():
             predicted = model(outside.x.to(model.x_mean))
@@ -265,14 +269,14 @@ class ContinuousClaims:
     def trivial(self) -> list[Finding]:
         """Symmetries that hold because the target does not look at most of the input."""
         search = self.search
-        if search is None:
+        if search is None or search.fit.unexplained > _LEARNED:
             return []
         names = column_names(self.data)
         wide = len(names) - len(search.ignored) - len(search.along)
         if wide != 1 and search.fit.is_linear:
             return [
                 Finding(
-                    name="linear maps that commute with a linear target",
+                    name="linear motions of a linear target",
                     group=f"Trivial({len(names)})",
                     action="any motion that a linear map does not see, or passes on",
                     method="gradients",
@@ -287,7 +291,7 @@ class ContinuousClaims:
             text = next(name for i, name in enumerate(names) if i not in search.ignored)
         return [
             Finding(
-                name=f"translations and shears of R^{len(names)} that leave {text} as it is",
+                name="motions along which the target does not change",
                 group=f"Trivial({len(names)})",
                 action=f"any motion along which {text} does not change",
                 method="gradients",
@@ -295,6 +299,12 @@ class ContinuousClaims:
                 trivial=f"the target depends on {text} alone",
             )
         ]
+
+
+def _shown(standing: list[TestedClaim]) -> list[TestedClaim]:
+    """The first exact claim that stands, what nearly holds beyond it, and translations."""
+    exact = [one for one in standing if one.claim.result is not None and one.claim.exact]
+    return [one for one in standing if one in exact[:1] or one not in exact]
 
 
 def _discrete(claim: GeneratorClaim, n: int) -> tuple[list[DiscreteCandidate], list[Tensor | None]]:

@@ -32,14 +32,6 @@ def fit_continuous_model(
         ``build_model`` makes its like from.
     """
     inner: dict[str, Any] = {"kind": "emlp", "channels": _CHANNELS, "layers": _LAYERS}
-    if claim.homogeneous:
-        blocks = [list(block) for block in claim.homogeneous]
-        inner = {
-            "kind": "homogeneous",
-            "model": inner,
-            "inputs": data.x.shape[1],
-            "blocks": blocks,
-        }
     rng = make_generator(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(2**31, (), generator=rng)))
@@ -62,9 +54,6 @@ def _input_units(claim: GeneratorClaim, x: Tensor) -> tuple[Tensor, Tensor]:
     moved |= torch.as_tensor(claim.rows[:, :, :-1]).abs().amax((0, 1)) > 0
     mean = torch.where(moved, centre, x.mean(0))
     about = (x - mean).square().mean(0)
-    if claim.homogeneous:
-        # translations are of the same size whatever the scale
-        about = torch.where(moved, x.var(0), about)
     scale = torch.where(moved, about[moved].mean(), about).sqrt()
     return mean, torch.where(scale > 0, scale, torch.ones_like(scale))
 

@@ -31,7 +31,7 @@ class GeneratorFindings:
     Args:
         findings: What stands, as ``discover`` gives it.
         classes: The algebra of each class of actions, exact or not.
-        chosen: The class whose algebra was claimed; ``None`` where none stood out.
+        chosen: The class whose algebra was tested first; ``None`` where none stood out.
         fitted: What kind of function was fitted.
 
     Example:
@@ -132,7 +132,10 @@ def find_generators(
     """
     started = time.perf_counter()
     tell = progress or (lambda step: None)
-    data = TaskData.of(X, y, task, groups)
+    for name, share in (("margin", margin), ("level", level)):
+        if not 0 < share < 1:
+            raise ValueError(f"expected a {name} between 0 and 1, got {share!r}")
+    data = TaskData.of(X, y, task, groups, permuting=False)
     find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
     tell(Step(0, 4, "fitting a smooth function"))
     claims = ContinuousClaims.proposed(
@@ -165,6 +168,6 @@ def find_generators(
     return GeneratorFindings(
         Findings(found, tried, time.perf_counter() - started, claims.notes, claims.trivial()),
         claims.search.results,
-        claims.search.chosen or claims.search.approximate,
+        claims.search.chosen,
         claims.search.fit.kind,
     )

@@ -32,7 +32,7 @@ _SMALLEST_DROP = 8.0
 _RESAMPLINGS = 24
 _PARTS, _MANY = 40, 400
 _QUANTILE = 0.1
-_SHRINK = 0.1
+_SHRINK = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +69,7 @@ def null_spaces(
     *,
     margin: float,
     floor: float = 1e-20,
+    usual: float | None = None,
     largest_ratio: float = LARGEST_RATIO,
     seed: int = 0,
 ) -> list[NullSpace]:
@@ -80,6 +81,8 @@ def null_spaces(
         margin: The largest mean square of M θ, relative to that of an average direction, that
             counts as small.
         floor: The least relative noise to reckon with.
+        usual: The mean square of M θ to expect of a direction that has nothing to do with M; by
+            default what M has on average. With it all of the space can be null.
         largest_ratio: What a ratio may be in an exact null space. More than one: a bias that both
             estimates share is not in their difference.
         seed: Of the resampling.
@@ -98,17 +101,18 @@ def null_spaces(
     unknowns = a.shape[-1]
     parts = _grams(a, b)
     total, noise = parts.mean(1)
-    unit = float(np.trace(total)) / unknowns
+    mean = float(np.trace(total)) / unknowns
+    unit = max(mean, usual or 0.0)
     if unit <= 0:
         return []
-    ratios, directions = _ratios(total, noise, floor)
+    ratios, directions = _ratios(total, noise, floor * unit)
     energies = np.linalg.eigvalsh(total)
-    energy = np.sqrt(np.maximum(energies, 0.0) / unit)
+    energy = np.sqrt(np.maximum(energies, 0.0) / max(mean, 1e-300))
     rng = np.random.default_rng(seed)
     drawn = []
     for _ in range(_RESAMPLINGS):
         t, s = parts[:, rng.integers(parts.shape[1], size=parts.shape[1])].mean(1)
-        drawn.append((_ratios(t, s, floor)[0], np.linalg.eigvalsh(t)))
+        drawn.append((_ratios(t, s, floor * unit)[0], np.linalg.eigvalsh(t)))
     found: list[NullSpace] = []
 
     def consider(dimension: int, basis: Array, gap: float, exact: bool) -> None:
@@ -116,12 +120,16 @@ def null_spaces(
             error = _disagreement(a, b, dimension)
             found.append(NullSpace(basis, energy, ratios, gap, error, exact))
 
+    if usual is not None and energies[-1] <= margin * usual and ratios[-1] <= largest_ratio:
+        consider(unknowns, np.eye(unknowns), usual / max(energies[-1], 1e-300), True)
+        return found
     gaps = _gaps([r for r, _ in drawn])
     allowed = ratios[:-1] <= largest_ratio
     dimension, gap = _steepest(gaps, allowed, _SMALLEST_GAP)
     consider(dimension, _orthonormal(directions[:, :dimension]).T, gap, True)
     drops = _gaps([e for _, e in drawn])
-    small = energies[:-1] / unit <= margin
+    small = energies[:-1] <= margin * mean
+    small[:dimension] = False  # beyond what is exact
     wide, drop = _steepest(drops, small, _SMALLEST_DROP)
     if wide > dimension:
         vectors = np.linalg.eigh(total)[1]
@@ -143,8 +151,7 @@ def _grams(a: Array, b: Array) -> Array:
 
 def _ratios(total: Array, noise: Array, floor: float) -> tuple[Array, Array]:
     unknowns = len(total)
-    unit = np.trace(total) / unknowns
-    even = _SHRINK * np.trace(noise) / unknowns + floor * unit
+    even = _SHRINK * np.trace(noise) / unknowns + floor
     values, vectors = eigh(total, (1 - _SHRINK) * noise + even * np.eye(unknowns))
     return np.maximum(values, _LEAST_RATIO), vectors
 

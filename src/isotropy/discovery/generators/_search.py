@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.generators._action_class import Output
+from isotropy.discovery.generators._action_class import OUTPUTS, Output
 from isotropy.discovery.generators._algebras import (
     ClassResult,
     Samples,
     algebras,
-    chosen_of,
     may_be_claimed,
+    preference,
 )
 from isotropy.discovery.generators._charts import (
     Array,
@@ -40,6 +41,7 @@ from isotropy.discovery.generators._data_constraints import DataConstraints, fin
 from isotropy.discovery.generators._null_space import null_spaces
 from isotropy.discovery.generators._smooth_fit import SmoothFit
 from isotropy.discovery.generators._smooth_predictor import fit_task
+from isotropy.equivariance._evaluation import evaluating
 
 Blocks = int | Sequence[Sequence[int]] | Sequence[Sequence[str]]
 
@@ -47,6 +49,7 @@ _MOST_POINTS = 3000
 # a class of actions on more columns has too many unknowns to be worth a look
 _WIDEST = 32
 _MOST_FREE_OUTPUTS = 12
+_MOST_CLAIMS = 3
 # that the target ignores a direction is believed only where nothing but noise is seen along it
 _CERTAINLY_NOISE, _SHARP = 3.0, 0.1
 
@@ -62,23 +65,30 @@ class GeneratorSearch:
     Args:
         fit: The function that was fitted, in the user's units; what kind it is.
         results: Every class of actions that was looked at.
-        chosen: The class to report, where one has an exact algebra.
-        approximate: A class with a larger algebra that is only nearly a symmetry.
+        candidates: Classes whose algebras are to be tested, in that order: the largest exact one
+            that has a name, those of other charts for the case that it fails, and a larger one
+            that is only nearly a symmetry.
         ignored: Columns that the target does not depend on.
         along: Directions of the input that the target does not depend on and that are not
             columns, ``(k, n)``.
         combinations: What it does depend on, ``(n − k, n)``, where there are such directions.
+        output_order: The columns of the output in the order in which vectors are whole.
         notes: Anything else worth knowing.
     """
 
     fit: SmoothFit
     results: tuple[ClassResult, ...]
-    chosen: ClassResult | None
-    approximate: ClassResult | None
+    candidates: tuple[ClassResult, ...]
     ignored: tuple[int, ...]
     along: Array
     combinations: Array
+    output_order: Array
     notes: tuple[str, ...]
+
+    @property
+    def chosen(self) -> ClassResult | None:
+        """The first to be tested."""
+        return self.candidates[0] if self.candidates else None
 
 
 def search_generators(
@@ -107,14 +117,21 @@ def search_generators(
     Raises:
         CannotTell: If the data do not allow an answer.
     """
+    if output is not None and output not in OUTPUTS:
+        raise ValueError(f"expected an output among {', '.join(OUTPUTS)}, got {output!r:.80}")
     x = data.x.numpy()
     names = column_names(data)
+    if symplectic and x.shape[1] % 2:
+        raise ValueError(f"expected as many momenta as positions, got {x.shape[1]} columns")
     _require_visible(x, names)
     given = None if blocks is None else as_blocks(blocks, data.input_names, x.shape[1])
     fit = _fitted(data, model, seed)
     found = _constraints(x, names, given)
     points = x[:_MOST_POINTS]
-    samples = Samples.of(fit, points, None if found is None else found.gradients(points))
+    order = _output_order(data)
+    samples = Samples.of(
+        fit, points, None if found is None else found.gradients(points), order=order
+    )
     notes = []
     if found is not None:
         notes.append(f"inputs lie on a surface: {'; '.join(found.sentences)}")
@@ -125,7 +142,9 @@ def search_generators(
     live = x.shape[1] - len(ignored) - len(along)
     results: list[ClassResult] = []
     if live > 1 and not fit.is_linear:  # else all symmetries are trivial
-        for chart in _charts(data, x, names, given, ignored, combinations):
+        # canonical transformations pair columns, which combinations of them do not
+        reduced = combinations[:0] if symplectic else combinations
+        for chart in _charts(data, x, names, given, () if symplectic else ignored, reduced):
             for kind in _outputs(output, data, len(chart.scale)):
                 results += _of_class(
                     samples,
@@ -136,23 +155,35 @@ def search_generators(
                     margin=margin,
                     seed=seed,
                 )
+    if live > 1 and not fit.is_linear and not results:
+        raise ValueError(
+            f"expected outputs that can move as a {output} of some block of columns, "
+            f"got {len(order)} outputs"
+        )
     if results and all(r.space is None and r.note.startswith("needs") for r in results):
         least = min(r.unknowns for r in results)
         raise CannotTell(
             f"expected at least {least} rows to find as many unknowns of an action, "
             f"got {len(points)}"
         )
-    chosen = chosen_of(results)
     return GeneratorSearch(
         fit,
         tuple(results),
-        chosen,
-        _approximate(results, chosen),
+        _candidates(results),
         ignored,
         along,
         combinations,
+        order,
         tuple(notes),
     )
+
+
+def _output_order(data: TaskData) -> Array:
+    """Outputs point by point: of several channels the data have them channel by channel."""
+    if data.task == "classification":
+        return np.arange(data.arrangement.outputs)
+    a = data.arrangement
+    return np.arange(a.outputs * a.output_channels).reshape(a.output_channels, -1).T.ravel()
 
 
 def column_names(data: TaskData) -> tuple[str, ...]:
@@ -178,14 +209,28 @@ def _require_visible(x: Array, names: tuple[str, ...]) -> None:
 
 def _fitted(data: TaskData, model: Callable[[Tensor], Tensor] | None, seed: int) -> SmoothFit:
     """A function of inputs in the user's units."""
-    if model is not None:
+    if model is None:
+        return fit_task(data, thorough=False, seed=seed)
+    like = next(model.parameters(), None) if isinstance(model, nn.Module) else None
 
-        def double(x: Tensor) -> Tensor:
-            out = model(x)
-            return (out if out.ndim == 2 else out.unsqueeze(1)).double()
+    def double(x: Tensor) -> Tensor:
+        with evaluating(model):
+            out = model(x if like is None else x.to(like))
+        return (out if out.ndim == 2 else out.unsqueeze(1)).to("cpu", torch.float64)
 
-        return SmoothFit("the model given", (double, double), 0.0)
-    return fit_task(data, thorough=False, seed=seed)
+    probe = data.x[:2].clone().requires_grad_()
+    with torch.enable_grad():
+        out = double(probe)
+    outputs = len(_output_order(data))
+    if out.shape != (len(probe), outputs) or not out.requires_grad:
+        raise ValueError(
+            f"expected a differentiable model from {data.x.shape[1]} inputs to {outputs} outputs, "
+            f"got outputs of shape {tuple(out.shape)}"
+            + ("" if out.requires_grad else " that do not depend on inputs differentiably")
+        )
+    if not bool(out.isfinite().all()):
+        raise ValueError("expected finite outputs of the model, got NaN or infinity")
+    return SmoothFit("the model given", (double, double), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,9 +350,10 @@ def _charts(
 
 
 def _outputs(given: Output | None, data: TaskData, width: int) -> list[Output]:
-    if given is not None:
-        return [given]
     m = 1 if data.y.ndim == 1 else data.y.shape[1]
+    if given is not None:
+        fits = {"vector": m % width == 0, "matrix": m == width**2}.get(given, True)
+        return [given] if fits else []
     kinds: list[Output] = ["invariant"]
     if data.task == "classification":
         return kinds
@@ -344,15 +390,20 @@ def _of_class(
     return more + linear
 
 
-def _approximate(results: Sequence[ClassResult], chosen: ClassResult | None) -> ClassResult | None:
-    """The largest algebra that is nearly a symmetry, larger than the exact one."""
-    least = 0 if chosen is None else chosen.dimension
+def _candidates(results: Sequence[ClassResult]) -> tuple[ClassResult, ...]:
+    """What to test: one exact algebra for each chart, and a larger one that is not exact."""
+    exact: list[ClassResult] = []
+    for result in sorted(filter(may_be_claimed, results), key=preference, reverse=True):
+        if result.exact and all(result.chart is not other.chart for other in exact):
+            exact.append(result)
+    first = exact[0] if exact else None
     nearly = [
         r
         for r in results
         if may_be_claimed(r)
+        and r.is_named
         and not r.exact
-        and r.dimension > least
-        and (chosen is None or r.chart is chosen.chart)
+        and (first is None or (r.chart is first.chart and r.dimension > first.dimension))
     ]
-    return max(nearly, key=lambda r: (r.is_named, len(r.chart.blocks), r.dimension), default=None)
+    nearly.sort(key=preference, reverse=True)
+    return (*exact[:_MOST_CLAIMS], *nearly[:1])

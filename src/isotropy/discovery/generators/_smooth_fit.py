@@ -166,10 +166,11 @@ def fit_smooth(
 
 
 def _levelled_off(reached: Sequence[float]) -> bool:
-    """Whether the target is linear: the next two degrees explain no more."""
+    """Whether the target is linear: the next one or two degrees explain no more."""
     first, *after = reached[:3] or [1.0]
     # far worse is no better a sign: tails that no polynomial fits
-    return len(after) == 2 and first < 0.5 and 0.97 * first < min(after) <= max(after) < 1.3 * first
+    best, worst = min(after, default=0.0), max(after, default=0.0)
+    return first < 0.5 and 0.97 * first < best <= worst < 1.5 * first
 
 
 def _constant_loss(seen: Tensor, judged: Tensor, task: Task, width: int) -> float:

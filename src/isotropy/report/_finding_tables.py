@@ -1,0 +1,86 @@
+"""Tables of a page about findings: what was tried, with verdicts and numbers in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from isotropy.report._number_words import percent, short_number
+
+if TYPE_CHECKING:
+    from isotropy.discovery import Finding
+
+_LONG = 24  # words of a table that need a column of some width
+_HEADS = {"chance": "by coincidence", "effect": "cost", "p_value": "p", "confirmed": "verdict"}
+_CLASS_HEADS = {"action": "motions", "title": "group", "chosen": "verdict"}
+_DISCRETE_HEADS = {**_HEADS, "name": "transformation", "holds": "verdict"}
+_CLASS = ("action", "chosen", "title", "dimension", "unknowns", "gap", "exact")
+_DISCRETE = ("name", "holds", "p_value", "effect")
+_VERDICTS = {  # of what is true, and of what is not
+    "confirmed": ("confirmed", "not confirmed"),
+    "chosen": ("chosen", ""),
+    "exact": ("yes", "no"),
+    "holds": ("holds", "does not hold"),
+}
+_MARK = " class='chosen'"
+
+
+def finding_tables(finding: Finding) -> Iterator[str]:
+    """The classes of actions that were looked at, and what holds beyond the continuous group."""
+    if finding.classes:
+        rows = [
+            {**one, "action": f"{one.get('action', '')} ({one['note']})"}
+            if one.get("note")
+            else one
+            for one in finding.classes
+        ]
+        yield (
+            "<h3>Kinds of motion looked for</h3><p class='aside'>Each is a space of so many "
+            "unknowns, in which a group of some dimension was found. The gap says how clearly the "
+            "motions outside the group stand apart. A group is exact where noise alone explains "
+            f"what error it has.</p>{html_table(rows, _CLASS, _CLASS_HEADS)}"
+        )
+    if finding.discrete:
+        told = [{**one, "holds": _told(one)} for one in finding.discrete]
+        yield (
+            "<h3>Beyond the continuous group</h3><p class='aside'>Single transformations that no "
+            f"path within the group leads to.</p>{html_table(told, _DISCRETE, _DISCRETE_HEADS)}"
+        )
+
+
+def html_table(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str] | None = None,
+    heads: Mapping[str, str] = _HEADS,
+) -> str:
+    """Rows with the columns given, less those that are empty; or with all that they have."""
+    present = list(dict.fromkeys(key for row in rows for key in row))
+    if columns is not None:
+        present = [key for key in columns if any(row.get(key) not in (None, "") for row in rows)]
+    named = (f"<th scope='col'>{escape(str(heads.get(key, key)))}</th>" for key in present)
+    lines = (
+        f"<tr{_MARK if row.get('chosen') is True else ''}>"
+        f"{''.join(_cell(key, row.get(key, '')) for key in present)}</tr>"
+        for row in rows
+    )
+    return f"<div class='scroll'><table><tr>{''.join(named)}</tr>{''.join(lines)}</table></div>"
+
+
+def _cell(key: str, value: Any) -> str:
+    if isinstance(value, bool) and key in _VERDICTS:
+        kind, words = ("sure", _VERDICTS[key][0]) if value else ("not", _VERDICTS[key][1])
+        return f"<td class='number {kind}'>{words}</td>"
+    if value is None or value != value:
+        return "<td>–</td>"
+    if isinstance(value, float):
+        return (
+            f"<td class='number'>{percent(value) if key == 'effect' else short_number(value)}</td>"
+        )
+    kind = " class='long'" if len(str(value)) > _LONG else ""
+    return f"<td{kind}>{escape(str(value))}</td>"
+
+
+def _told(one: Mapping[str, Any]) -> bool | str:
+    holds = one.get("holds")
+    return bool(holds) if holds is not None and one.get("testable", True) else "cannot be told"
