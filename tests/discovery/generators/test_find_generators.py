@@ -691,10 +691,11 @@ def test_a_shear_joined_to_a_translation_keeps_both() -> None:
 
 
 def test_the_centre_is_in_the_finding() -> None:
-    x = normal(500, 3) + [1.0, -2.0, 0.5]
-    finding = the_finding(found_in(x, square(x - [1.0, -2.0, 0.5]) ** 2))
+    centre = np.array([1.0, -2.0, 0.5])
+    x = normal(500, 3) + centre
+    finding = the_finding(found_in(x, square(x - centre) ** 2))
     assert finding.group == "SO(3)"
-    np.testing.assert_allclose(finding.centre, [1.0, -2.0, 0.5], atol=1e-9)
+    np.testing.assert_allclose(finding.centre, centre, atol=1e-9)
 
 
 @pytest.mark.parametrize(
