@@ -3,7 +3,7 @@
 from isotropy.discovery._discover import discover
 from isotropy.discovery._examples import example_tasks
 from isotropy.discovery._finding import Finding, Findings
-from isotropy.discovery._standardised import StandardisedModel, build_model
+from isotropy.discovery._standardised import HomogeneousModel, StandardisedModel, build_model
 from isotropy.discovery.augerino._augerino import Augerino
 from isotropy.discovery.augerino._augmentations import (
     Augmentation,
@@ -83,6 +83,7 @@ __all__ = [
     "Findings",
     "FitOptions",
     "GeneratorFindings",
+    "HomogeneousModel",
     "LearnedPermutations",
     "LearnedSharing",
     "LearnedShifts",

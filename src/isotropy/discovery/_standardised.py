@@ -22,6 +22,7 @@ _ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "mlp": (("inputs", "outputs", "channels", "layers"), ()),
     "symmetrised": (("model",), ("elements", "seed")),
     "standardised": (("model",), ()),
+    "homogeneous": (("model", "symmetry", "columns", "degree"), ()),
 }
 _NUMBERS = ("layers", "inputs", "outputs", "elements")
 _CONSTANT = 1e-12
@@ -112,6 +113,43 @@ class StandardisedModel(nn.Module):
         return y * self.y_scale + self.y_mean
 
 
+class HomogeneousModel(nn.Module):
+    """A model made homogeneous: f(s x) = s^degree f(x) for s > 0, the other columns left alone.
+
+        y = r^degree · model(x / r),   r = |x|
+
+    Args:
+        model: A model of inputs of unit length.
+        columns: Which columns are scaled.
+        degree: How outputs grow with them; zero where they stay.
+
+    Example:
+        >>> model = HomogeneousModel(nn.Linear(3, 1), [1, 2], 2.0)
+        >>> x = torch.tensor([[1.0, 3.0, 4.0]])
+        >>> twice = torch.tensor([[1.0, 6.0, 8.0]])
+        >>> torch.allclose(model(twice), 4 * model(x))
+        True
+    """
+
+    def __init__(self, model: nn.Module, columns: Sequence[int], degree: float) -> None:
+        super().__init__()
+        self.model = model
+        self.columns, self.degree = list(columns), float(degree)
+        for name in ("rep_in", "rep_out", "in_features", "out_features"):
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape (*, d_in) to (*, d_out)."""
+        tiny = torch.finfo(x.dtype).tiny
+        r = torch.linalg.vector_norm(x[..., self.columns], dim=-1, keepdim=True).clamp_min(tiny)
+        unit = x.clone()
+        unit[..., self.columns] = x[..., self.columns] / r
+        y: Tensor = self.model(unit)
+        scaled: Tensor = y * r**self.degree
+        return scaled
+
+
 def orbit_mean(values: ArrayLike | Tensor, permutations: Sequence[ArrayLike | Tensor]) -> Tensor:
     """Each number replaced by the mean over its orbit, which the group leaves as it is.
 
@@ -167,7 +205,9 @@ def build_model(
         spec: ``"kind"`` and its arguments: ``"emlp"`` (channels, a number or a hidden
             representation as text; layers), ``"linear"`` (bias), ``"shared linear"`` (bias),
             ``"mlp"`` (inputs, outputs, channels, layers), ``"symmetrised"`` (model: a
-            description; elements, seed), ``"standardised"`` (model: a description).
+            description; elements, seed), ``"standardised"`` (model: a description),
+            ``"homogeneous"`` (model: a description; symmetry, the part without scalings, as text;
+            columns, degree).
         symmetry: What the model has; ``"mlp"`` and ``"shared linear"`` need none.
         labels: Which weights of ``"shared linear"`` are equal, shape (d_out, d_in).
 
@@ -190,6 +230,10 @@ def build_model(
         zeros, ones = torch.zeros, torch.ones
         wide, out = inner.in_features, inner.out_features
         return StandardisedModel(inner, zeros(wide), ones(wide), zeros(out), ones(out))
+    if kind == "homogeneous":
+        part = Symmetry.parse(arguments["symmetry"])
+        within = build_model(arguments["model"], part, labels)
+        return HomogeneousModel(within, arguments["columns"], arguments["degree"])
     if kind == "shared linear":
         if labels is None:
             raise ValueError(f"expected labels for a model of kind {kind!r}, got none")

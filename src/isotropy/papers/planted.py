@@ -20,8 +20,8 @@ from isotropy.papers._statistics import mean_95
 
 Search = Callable[[PlantedProblem, Tensor, Tensor, int], Outcome]
 
-_NOISES, _SIZES = (0.0, 0.01, 0.05, 0.1), (500, 2000, 8000)
-_NOISE, _SIZE, _RUNS = 0.01, 2000, 5
+_NOISES, _SIZES = (0.0, 0.01, 0.05, 0.1), (1000, 4000, 16000)
+_NOISE, _SIZE, _RUNS = 0.01, 4000, 5
 _QUICK = ("so3", "so3-two", "so13-two", "scaling", "so3-broken-0.8", "cubic-4")
 _QUICK_SIZE = 1000
 _RATES = ("found", "dimension", "name", "exact", "rank")
@@ -57,7 +57,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` are names of problems, or "positives", "nulls" or "all"; without
             them a few problems are run, all of them with ``full``. ``sizes`` are numbers of rows,
             ``seeds`` is the number of data sets for each problem. ``full`` takes four levels of
-            noise and three sizes; otherwise noise is 1 % and rows are 2000, or 1000 where no
+            noise and three sizes; otherwise noise is 1 % and rows are 4000, or 1000 where no
             problems are named.
         progress: Told before each search.
 
@@ -80,7 +80,7 @@ def bench(settings: Settings, progress: ProgressCallback, search: Search) -> Res
         ...     return Outcome()
         >>> result = bench(Settings(models=("cubic-3",), seeds=2), lambda step: None, nothing)
         >>> [(cell.row, cell.column, cell.ours) for cell in result.cells][:1]
-        [('all nulls', 'false discovery, noise 0.01, N=2000', 0.0)]
+        [('all nulls', 'false discovery, noise 0.01, N=4000', 0.0)]
     """
     problems = {**planted_problems(), **planted_nulls()}
     names = _chosen(settings, problems)

@@ -767,3 +767,16 @@ def test_models_given_are_looked_at_in_their_precision() -> None:
         found_in(normal(300, 3), square(normal(300, 3)), model=lambda x: x)
     with pytest.raises(ValueError, match=r"expected finite outputs of the model, got NaN"):
         found_in(normal(300, 3), square(normal(300, 3)), model=lambda x: x[:, :1] * torch.nan)
+
+
+def test_a_scaling_is_in_the_model(tmp_path: Path) -> None:
+    """Of degree two, with rotations: y(s R x) = s² R y(x) Rᵀ, and so for the model loaded."""
+    x = normal(600, 6)
+    outer = x[:, :3, None] * x[:, None, 3:] + 2 * x[:, :3, None] * x[:, None, :3]
+    found = found_in(x, outer.reshape(600, 9), blocks=2, output="matrix", fit_models=True)
+    finding = the_finding(found)
+    assert finding.name.startswith("GL(3,R)")
+    points = normal(5, 3, seed=3)
+    pairs = np.hstack([points, points[::-1]])
+    loaded = Finding.load(finding.save(tmp_path))
+    np.testing.assert_allclose(loaded.predict(3 * pairs), 9 * finding.predict(pairs), rtol=1e-3)

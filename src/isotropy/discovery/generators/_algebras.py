@@ -28,8 +28,9 @@ from isotropy.discovery.generators._tangent import tangent
 # relative noise of gradients to reckon with where a fit is exact
 _FLOOR = 1e-13
 _LEAST_ERROR, _MOST_ERROR = 1e-7, 0.25
-# the error of an estimate is the disagreement of its halves, give or take
-_SLACK = 1.5
+# the error of an estimate is the disagreement of its halves, give or take: the fewer directions,
+# the more by chance
+_SLACK, _SLACK_OF_FEW, _FEW = 2.0, 3.0, 2
 # ratios of a null space above this are more than noise
 _NO_BIAS = 3.0
 
@@ -292,7 +293,8 @@ def _errors(space: NullSpace) -> list[float]:
     outside.
     """
     last = space.dimension
-    noise, shared = _SLACK * space.error, 0.0
+    slack = _SLACK_OF_FEW if last <= _FEW else _SLACK
+    noise, shared = slack * space.error, 0.0
     if last < len(space.ratios):
         shared = float(np.sqrt(space.ratios[last - 1] / space.ratios[last]))
     errors = [max(noise, shared)]

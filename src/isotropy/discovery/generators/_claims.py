@@ -13,6 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from isotropy.discovery.generators._algebras import ClassResult
 from isotropy.discovery.generators._charts import Array, combination_text
+from isotropy.discovery.generators._scaling_part import Scaling, recognised, scaling_in
 from isotropy.discovery.generators._search import GeneratorSearch
 from isotropy.discovery.generators._snap import SnappedAlgebra
 from isotropy.groups import Group, embed, parse_group
@@ -40,6 +41,7 @@ class GeneratorClaim:
         homogeneous: Whether there are translations: the symmetry acts on each block with a 1
             behind it, and on the other columns after them.
         centre: Subtracted from inputs before the symmetry acts, ``(n,)``.
+        scaling: The scaling of all blocks, where it is in the group.
         result: The class of actions it comes from; ``None`` for translations along combinations.
         exact: Whether noise explains all that it leaves.
     """
@@ -56,6 +58,7 @@ class GeneratorClaim:
     centre: Array
     result: ClassResult | None
     exact: bool
+    scaling: Scaling | None = None
 
     @property
     def dimension(self) -> int:
@@ -101,7 +104,7 @@ def _algebra_claim(
     base = _group(found.expression, found.change, generators)
     if centred:
         generators = generators[:, :d, :d]
-        base = _recognised(Group(algebra=list(torch.as_tensor(generators))))
+        base = recognised(Group(algebra=list(torch.as_tensor(generators))))
     rep_in: Rep
     if chart.columns is None and homogeneous:
         generators = np.pad(rows, ((0, 0), (0, 1), (0, 0)))
@@ -147,6 +150,7 @@ def _algebra_claim(
         centre=centre,
         result=result,
         exact=result.exact,
+        scaling=None if homogeneous else scaling_in(result, generators, rep_in, rep_out),
     )
 
 
@@ -201,19 +205,6 @@ def _group(expression: str | None, change: Array, generators: Array) -> Group:
     if np.array_equal(change, np.eye(len(change))):
         return group
     return group.conjugate(torch.as_tensor(np.ascontiguousarray(change)))
-
-
-def _recognised(group: Group) -> Group:
-    from isotropy.groups import identify
-
-    found = identify(group)
-    if found.group is None:
-        return group
-    change = found.change.dense()
-    if change.is_complex():
-        return group
-    plain = torch.allclose(change, torch.eye(len(change), dtype=change.dtype), atol=1e-12)
-    return found.group if plain else found.group.conjugate(change)
 
 
 def _others(search: GeneratorSearch, n: int) -> Array:

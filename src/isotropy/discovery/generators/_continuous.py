@@ -253,7 +253,10 @@ class ContinuousClaims:
             # an EMLP of homogeneous coordinates sees no differences between points
             note = "no model: with translations, fit one to differences between blocks"
             return replace(finding, notes=(*notes, note))
-        model, spec = fit_continuous_model(claim, seen, seed=seed)
+        try:
+            model, spec = fit_continuous_model(claim, seen, seed=seed)
+        except ValueError as error:  # hidden tensors that lead from inputs to outputs are not few
+            return replace(finding, notes=(*notes, f"no model: {error}"))
         with torch.no_grad():
             predicted = model(outside.x.to(model.x_mean))
         notes.append(compared(predicted, rival, outside))

@@ -13,7 +13,7 @@ from isotropy.discovery._symmetric_model import train_network
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.generators._claims import GeneratorClaim
 
-_CHANNELS = 64
+_CHANNELS = 256
 _LAYERS = 2
 
 
@@ -32,6 +32,15 @@ def fit_continuous_model(
         ``build_model`` makes its like from.
     """
     inner: dict[str, Any] = {"kind": "emlp", "channels": _CHANNELS, "layers": _LAYERS}
+    if claim.scaling is not None:
+        # an EMLP has few weights that scalings leave: what they do is done by the length instead
+        inner = {
+            "kind": "homogeneous",
+            "model": inner,
+            "symmetry": str(claim.scaling.rest),
+            "columns": list(claim.scaling.columns),
+            "degree": claim.scaling.degree,
+        }
     rng = make_generator(seed)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(2**31, (), generator=rng)))

@@ -63,7 +63,7 @@ class SnappedAlgebra:
     @property
     def is_named(self) -> bool:
         """Whether the group has a name, and not only a description."""
-        return not self.title.startswith("a Lie group")
+        return "a Lie group" not in self.title
 
 
 def snap(

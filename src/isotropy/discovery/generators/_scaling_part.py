@@ -1,0 +1,68 @@
+"""The scaling of all that moves, where it is in a group, and the group without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from isotropy.discovery.generators._algebras import ClassResult
+from isotropy.discovery.generators._charts import Array
+from isotropy.groups import Group, Trivial, identify, orthonormal_span
+from isotropy.reps import Rep, Symmetry
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """A scaling of all that moves, and the group without it.
+
+    Args:
+        columns: What is scaled.
+        degree: Outputs grow by so many powers of it.
+        rest: The group without scalings, and its actions.
+    """
+
+    columns: tuple[int, ...]
+    degree: float
+    rest: Symmetry
+
+
+def scaling_in(result: ClassResult, generators: Array, rep_in: Rep, rep_out: Rep) -> Scaling | None:
+    """The scaling of all blocks, if it is among the generators.
+
+    Args:
+        result: The class of actions.
+        generators: Linear, as they act on a block, ``(D, d, d)``.
+        rep_in: How the group acts on inputs.
+        rep_out: How it acts on outputs.
+    """
+    columns, d = result.chart.columns, generators.shape[1]
+    flat = generators.reshape(len(generators), -1)
+    one = np.eye(d).ravel()
+    if columns is None or np.abs(np.linalg.lstsq(flat.T, one)[0] @ flat - one).max() > 1e-9:
+        return None
+    traces = np.trace(generators, axis1=1, axis2=2)
+    group: Group = Trivial(d)
+    if len(generators) > 1:
+        rest = orthonormal_span(generators - traces[:, None, None] / d * np.eye(d), 1e-9)
+        group = recognised(Group(algebra=list(torch.as_tensor(rest))))
+    degree = {"vector": 1.0, "matrix": 2.0}.get(result.output, 0.0)
+    moved = tuple(column for block in columns for column in block)
+    return Scaling(moved, degree, Symmetry(group, rep_in, rep_out))
+
+
+def recognised(group: Group) -> Group:
+    """The catalogue's group in its place, where a group is one.
+
+    Args:
+        group: A Lie group of matrices.
+    """
+    found = identify(group)
+    if found.group is None:
+        return group
+    change = found.change.dense()
+    if change.is_complex():
+        return group
+    plain = torch.allclose(change, torch.eye(len(change), dtype=change.dtype), atol=1e-12)
+    return found.group if plain else found.group.conjugate(change)
