@@ -21,6 +21,7 @@ _GENERIC_CLASSES: tuple[tuple[int, int | None, bool, int], ...] = (
     (4, None, False, 14),
     (6, 2, False, 20),
 )
+_NOT_FAR = 0.3  # breaks a symmetry by about twice the margin
 # how strongly each is broken: by 15 to 60 % of the variance
 _BREAKINGS = {
     "so2": 0.6,
@@ -59,10 +60,11 @@ def planted_nulls() -> dict[str, PlantedProblem]:
     Example:
         >>> nulls = planted_nulls()
         >>> len(nulls), any(problem.holds for problem in nulls.values())
-        (22, False)
+        (25, False)
     """
     problems = planted_problems()
     nulls = [broken(problems[name], strength) for name, strength in _BREAKINGS.items()]
+    nulls += [broken(problems[name], _NOT_FAR) for name in ("so2", "so3", "so13-two")]
     for d_in, blocks, affine, seed in _GENERIC_CLASSES:
         for kind, function in _GENERIC.items():
             name = f"{kind}-{d_in}" + ("" if blocks is None else f"-blocks-{blocks}")

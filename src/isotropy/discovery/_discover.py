@@ -171,7 +171,7 @@ def discover(
         )
         tried += [*continuous.tried(), *lines]
         notes += continuous.notes
-        trivial += continuous.trivial()
+        trivial += continuous.trivial(free, fitted, outside, margin=margin, level=level, seed=seed)
     if diagonal is not None:
         tried.append(_tried(diagonal.name, "diagonals", diagonal.chance, tests[-1]))
         if tests[-1].confirmed:

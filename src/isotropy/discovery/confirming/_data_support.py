@@ -16,17 +16,17 @@ _NUMBERS_AT_ONCE = 2**22
 
 
 class DataSupport:
-    """Where there are data: near to some of them, and no farther out than nearly all of them.
+    """Where there are data: near to some of them, and no farther out than any of them.
 
     Distances are Mahalanobis', so that units and other linear changes of coordinates do not
     matter. A place is within the data if it is in the ball around some data point whose radius is
     proportional to the distance of that point's fifth neighbour, and in the ellipsoid around the
-    mean; the proportion and the ellipsoid are such that each holds the given share of the data,
-    none counted for itself. Combinations of columns that are constant must stay so.
+    mean that holds them all; the proportion is such that the balls hold the given share of the
+    data, none counted for itself. Combinations of columns that are constant must stay so.
 
     Args:
         x: Data, shape (N, n), at least 20 rows.
-        coverage: The share of the data that lie within each of the two.
+        coverage: The share of the data that lie in the ball around another.
         most: The most rows to keep.
         seed: Seed or generator of the choice of rows, where there are more.
 
@@ -51,7 +51,7 @@ class DataSupport:
         self,
         x: Tensor,
         *,
-        coverage: float = 0.95,
+        coverage: float = 0.98,
         most: int = 2000,
         seed: int | torch.Generator | None = 0,
     ) -> None:
@@ -82,7 +82,8 @@ class DataSupport:
         self._points = torch.cat(
             [torch.ones(len(z), 1), -2 * z, z.square().sum(1, keepdim=True)], 1
         ) / radii.square().unsqueeze(1)
-        self._farthest = z.norm(dim=1).quantile(coverage)
+        # the farthest of all: a symmetry may break in the tails
+        self._farthest = z.norm(dim=1).amax()
 
     @property
     def directions(self) -> int:

@@ -57,6 +57,19 @@ class FreePredictor:
     constant: Tensor
     unexplained: float
 
+    def share_left(self, x: Tensor, y: Tensor, task: Task) -> float:
+        """The loss on some rows, as a share of the constant's.
+
+        Args:
+            x: Inputs, shape ``(N, n)``.
+            y: Targets, shape ``(N, k)``, or classes ``(N,)``.
+            task: What the targets are.
+        """
+        with torch.no_grad():
+            predictions = (self.predict(x), self.constant.expand(len(x), -1))
+        mine, worst = (float(sample_losses(p, y, task).mean()) for p in predictions)
+        return mine / max(worst, 1e-300)
+
 
 def sample_losses(prediction: Tensor, y: Tensor, task: Task) -> Tensor:
     """The loss of each row: squared error summed over outputs, or the cross-entropy in nats.

@@ -322,15 +322,13 @@ def _independent(matrices: Array) -> Array:
 
 
 def may_be_claimed(result: ClassResult) -> bool:
-    """Whether a class has an algebra that can be put to the test."""
-    several = result.is_named or result.dimension > 1
-    return result.snapped is not None and several and result.output != "free"
+    """Whether a class has an algebra that can be put to the test, and called something."""
+    return result.is_named and result.output != "free"
 
 
-def preference(result: ClassResult) -> tuple[bool, int, int, bool]:
+def preference(result: ClassResult) -> tuple[int, int, bool]:
     """What makes one algebra rather to be reported than another.
 
-    A name; its dimension; of equals the one on most blocks. A single direction is an algebra
-    whatever it is: without a name nothing speaks for it.
+    Its dimension; of equals, the number of blocks.
     """
-    return result.is_named, result.dimension, len(result.chart.blocks), not result.affine
+    return result.dimension, len(result.chart.blocks), not result.affine

@@ -77,7 +77,8 @@ def claims_of(
         outputs: The number m of outputs.
     """
     claims = [_algebra_claim(result, search, names, outputs) for result in search.candidates]
-    if len(search.combinations) > 1 and not any(_moves_along(c, search.along) for c in claims):
+    several = len(search.combinations) > 1 and not search.fit.is_linear
+    if several and not any(_moves_along(c, search.along) for c in claims):
         claims.append(_translation_claim(search, names, outputs))
     return claims
 
@@ -86,7 +87,8 @@ def _moves_along(claim: GeneratorClaim, along: Array) -> bool:
     """Whether the translations in a claim are already all of these."""
     still = np.abs(claim.rows[:, :, :-1]).max(axis=(1, 2), initial=0.0) < 1e-9
     shifts = claim.rows[still][:, :, -1]
-    return len(shifts) >= len(along)
+    missed = along - np.linalg.lstsq(shifts.T, along.T)[0].T @ shifts if len(shifts) else along
+    return bool(np.abs(missed).max(initial=0.0) < 1e-6 * np.abs(along).max())
 
 
 def _algebra_claim(

@@ -13,11 +13,10 @@ from torch import Tensor
 
 from isotropy.discovery._finding import Finding, Layout
 from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.confirming._claim_test import claim_test
 from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
 from isotropy.discovery.confirming._data_support import DataSupport
-from isotropy.discovery.confirming._free_predictor import (
-    FreePredictor,
-)
+from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
 from isotropy.discovery.generators._action_class import Output
 from isotropy.discovery.generators._charts import combination_text
 from isotropy.discovery.generators._claims import GeneratorClaim, claims_of
@@ -62,8 +61,8 @@ class TestedClaim:
 
     @property
     def p_values(self) -> list[float]:
-        """Of all its tests."""
-        return [test.test.p_value for test in self._tests]
+        """Of all its tests that could tell something."""
+        return [test.test.p_value for test in self._tests if test.told]
 
     @property
     def _tests(self) -> list[ActionTest]:
@@ -71,9 +70,12 @@ class TestedClaim:
 
     def adjust(self, p_values: Sequence[float]) -> None:
         """Take over p-values that are corrected for all tests together."""
+        given = iter(p_values)
         tests = [
-            replace(test, test=replace(test.test, adjusted_p_value=float(p)))
-            for test, p in zip(self._tests, p_values, strict=True)
+            replace(test, test=replace(test.test, adjusted_p_value=float(next(given))))
+            if test.told
+            else test
+            for test in self._tests
         ]
         self.action = tests[0]
         self.parts = [(part, test) for (part, _), test in zip(self.parts, tests[1:], strict=True)]
@@ -190,7 +192,7 @@ class ContinuousClaims:
             rival = smooth_predictor(seen, seed + 1)
         found = [
             self.finding(
-                one, seen=seen, outside=outside, rival=rival, fit_models=fit_models, seed=seed
+                one, free, seen=seen, outside=outside, rival=rival, fit_models=fit_models, seed=seed
             )
             for one in standing
         ]
@@ -210,6 +212,7 @@ class ContinuousClaims:
     def finding(
         self,
         tested: TestedClaim,
+        free: FreePredictor,
         *,
         seen: TaskData,
         outside: TaskData,
@@ -222,6 +225,16 @@ class ContinuousClaims:
         claim, test = tested.claim, tested.action.test
         a = outside.arrangement
         notes = [f"found by the gradients of {self.search.fit.kind}"]
+        left = free.share_left(outside.x, outside.y, outside.task)
+        if left > test.margin:
+            notes.append(
+                f"the claim is about what a predictor has learned: it leaves {left:.0%}, which may "
+                "be noise, or have less symmetry"
+            )
+        if tested.action.share < 1 - test.margin:
+            notes.append(
+                f"tested on {tested.action.share:.0%} of rows: others have no images in the data"
+            )
         finding = Finding(
             name=claim.name,
             group=str(claim.symmetry.group),
@@ -269,39 +282,72 @@ class ContinuousClaims:
         looked = dict.fromkeys(result.action for result in self.search.results)
         return [f"generators of {action}" for action in looked]
 
-    def trivial(self) -> list[Finding]:
-        """Symmetries that hold because the target does not look at most of the input."""
+    def trivial(
+        self,
+        free: FreePredictor,
+        fitted: TaskData,
+        outside: TaskData,
+        *,
+        margin: float,
+        level: float,
+        seed: int,
+    ) -> list[Finding]:
+        """Symmetries of a target that is linear, or looks at one combination of columns alone.
+
+        Whether it is: a predictor of that kind must cost less than the margin, as for any claim.
+        """
         search = self.search
-        if search is None or search.fit.unexplained > _LEARNED:
+        if search is None or search.fit.is_given or search.fit.unexplained > _LEARNED:
             return []
         names = column_names(self.data)
-        wide = len(names) - len(search.ignored) - len(search.along)
-        if wide != 1 and search.fit.is_linear:
-            return [
-                Finding(
-                    name="linear motions of a linear target",
-                    group=f"Trivial({len(names)})",
-                    action="any motion that a linear map does not see, or passes on",
-                    method="gradients",
-                    trivial="the target is linear in the inputs",
-                )
-            ]
-        if wide != 1:
-            return []
-        if len(search.combinations):
-            text = combination_text(search.combinations[0], names)
+        n = len(names)
+        if n - len(search.ignored) - len(search.along) == 1:
+            row = np.eye(n)[next(i for i in range(n) if i not in search.ignored)]
+            row = search.combinations[0] if len(search.combinations) else row
+            text = combination_text(row, names)
+            name, why = "motions along which the target does not change", f"depends on {text} alone"
+            along = torch.as_tensor(row)[:, None]
+            plain = smooth_predictor(replace(fitted, x=fitted.x @ along), seed)
+            predicted = plain.predict(outside.x @ along)
+        elif search.fit.is_linear:
+            name, why = "linear motions of a linear target", "is linear in the inputs"
+            predicted = _linear_prediction(fitted, outside.x)
         else:
-            text = next(name for i, name in enumerate(names) if i not in search.ignored)
-        return [
-            Finding(
-                name="motions along which the target does not change",
-                group=f"Trivial({len(names)})",
-                action=f"any motion along which {text} does not change",
-                method="gradients",
-                dimension=(len(names) - 1) * (len(names) + 1),
-                trivial=f"the target depends on {text} alone",
+            return []
+        losses = [
+            sample_losses(values, outside.y, outside.task).numpy()
+            for values in (
+                predicted,
+                free.predict(outside.x),
+                free.constant.expand(len(outside.x), -1),
             )
         ]
+        test = claim_test(*losses, margin=margin, level=level, groups=outside.groups)
+        if not test.confirmed:
+            return []
+        return [
+            Finding(
+                name=name,
+                group=f"Trivial({n})",
+                action="any motion that the target does not see",
+                method="gradients",
+                confirmed=True,
+                p_value=test.p_value,
+                effect=test.effect,
+                interval=test.interval,
+                margin=margin,
+                samples=test.samples,
+                trivial=f"the target {why}",
+            )
+        ]
+
+
+def _linear_prediction(fitted: TaskData, x: Tensor) -> Tensor:
+    """Least squares on some rows, evaluated at others."""
+    padded = [torch.cat([rows, torch.ones_like(rows[:, :1])], 1) for rows in (fitted.x, x)]
+    weights = torch.linalg.lstsq(padded[0], fitted.y, driver="gelsd").solution
+    predicted: Tensor = padded[1] @ weights
+    return predicted
 
 
 def _shown(standing: list[TestedClaim]) -> list[TestedClaim]:

@@ -31,7 +31,8 @@ class GeneratorFindings:
     Args:
         findings: What stands, as ``discover`` gives it.
         classes: The algebra of each class of actions, exact or not.
-        chosen: The class whose algebra was tested first; ``None`` where none stood out.
+        chosen: The class whose algebra stands, else the one that was tested first; ``None`` where
+            none stood out.
         fitted: What kind of function was fitted.
 
     Example:
@@ -101,7 +102,8 @@ def find_generators(
         symplectic: Whether the input is (q, p), as many of each, and only canonical transformations
             count: A in sp(n).
         model: A differentiable function of inputs, ``(N, n)`` to ``(N, m)``, to look at instead
-            of one that is fitted; claims are still tested on the data.
+            of one that is fitted. Claims are still tested on the data, as if the model had not
+            seen them: fit it to others.
         task: ``"regression"`` or ``"classification"``; by default told from the targets.
         groups: Rows with one value here stay on one side of every split.
         margin: The largest cost that still counts as a symmetry, as a share of what can be
@@ -150,13 +152,14 @@ def find_generators(
         seed=seed,
     )
     assert claims.search is not None
+    fitted, outside = data.rows(fit), data.rows(held)
     found: list[Finding] = []
     tried: list[dict[str, Any]] = []
+    standing: list[ClassResult] = []
+    tell(Step(1, 4, "fitting a predictor free of symmetry"))
+    free = smooth_predictor(fitted, seed + 1)
+    tell(Step(2, 4, "confirming"))
     if claims.claims:
-        tell(Step(1, 4, "fitting a predictor free of symmetry"))
-        fitted, outside = data.rows(fit), data.rows(held)
-        free = smooth_predictor(fitted, seed + 1)
-        tell(Step(2, 4, "confirming"))
         tested = claims.tests(free, fitted, outside, margin=margin, level=level, seed=seed)
         adjusted = iter(holm([p for one in tested for p in one.p_values]))
         for one in tested:
@@ -165,9 +168,15 @@ def find_generators(
         found, tried = claims.findings(
             tested, data, find, fit, held, free, fit_models=fit_models, seed=seed
         )
+        standing = [
+            one.claim.result
+            for one in tested
+            if one.action.test.confirmed and one.claim.result is not None
+        ]
+    trivial = claims.trivial(free, fitted, outside, margin=margin, level=level, seed=seed)
     return GeneratorFindings(
-        Findings(found, tried, time.perf_counter() - started, claims.notes, claims.trivial()),
+        Findings(found, tried, time.perf_counter() - started, claims.notes, trivial),
         claims.search.results,
-        claims.search.chosen,
+        standing[0] if standing else claims.search.chosen,
         claims.search.fit.kind,
     )

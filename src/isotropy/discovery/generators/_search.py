@@ -39,7 +39,7 @@ from isotropy.discovery.generators._conditioning import (
 )
 from isotropy.discovery.generators._data_constraints import DataConstraints, find_constraints
 from isotropy.discovery.generators._null_space import null_spaces
-from isotropy.discovery.generators._smooth_fit import SmoothFit
+from isotropy.discovery.generators._smooth_fit import GIVEN, SmoothFit
 from isotropy.discovery.generators._smooth_predictor import fit_task
 from isotropy.equivariance._evaluation import evaluating
 
@@ -230,7 +230,7 @@ def _fitted(data: TaskData, model: Callable[[Tensor], Tensor] | None, seed: int)
         )
     if not bool(out.isfinite().all()):
         raise ValueError("expected finite outputs of the model, got NaN or infinity")
-    return SmoothFit("the model given", (double, double), 0.0)
+    return SmoothFit(GIVEN, (double, double), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,7 +401,6 @@ def _candidates(results: Sequence[ClassResult]) -> tuple[ClassResult, ...]:
         r
         for r in results
         if may_be_claimed(r)
-        and r.is_named
         and not r.exact
         and (first is None or (r.chart is first.chart and r.dimension > first.dimension))
     ]

@@ -23,6 +23,7 @@ from isotropy.discovery.confirming._free_predictor import (
 from isotropy.discovery.generators._network_fits import network_pair
 from isotropy.discovery.generators._polynomial_fits import Smooth, links, polynomials
 
+GIVEN = "the model given"
 # a share of the variance left by a fit that is exact up to rounding
 ROUNDING = 1e-12
 # a network is not tried where a polynomial leaves less than this
@@ -49,6 +50,11 @@ class SmoothFit:
     kind: str
     halves: tuple[Smooth, Smooth]
     unexplained: float
+
+    @property
+    def is_given(self) -> bool:
+        """Whether it is the user's own model, of whose error nothing is known."""
+        return self.kind == GIVEN
 
     @property
     def is_linear(self) -> bool:

@@ -117,8 +117,13 @@ def snapped(algebra: Array, target: Array, frame: Array, is_simple: bool) -> Sna
         title, detail = "the trivial group", ""
     else:
         identity = identity_of(generators)
-        expression = None if identity.group is None else str(identity.group)
         change = identity.change.dense().numpy()
+        if identity.group is None:
+            # units that differ by much hide the kind of an algebra from a proof to rounding
+            scaled = identity_of(algebra)
+            if scaled.group is not None or "Lie algebra" not in scaled.name:
+                identity, change = scaled, frame @ scaled.change.dense().numpy()
+        expression = None if identity.group is None else str(identity.group)
         title, detail = title_and_detail(generators, identity, is_simple)
         if expression is not None and in_standard_position(generators, expression):
             generators, change = catalogue_algebra(expression), np.eye(d)
