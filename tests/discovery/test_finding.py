@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 from isotropy.discovery._finding import Finding
@@ -36,6 +37,19 @@ def a_finding(**changes: Any) -> Finding:
         "labels": (np.arange(4) - np.arange(4)[:, None]) % 4,
     }
     return Finding(**{**given, **changes})
+
+
+@pytest.mark.parametrize(
+    ("effect", "words"),
+    [(0.0, "costs less than 0.001 %"), (5.5e-12, "costs less than 0.001 %"),
+     (-5.5e-12, "costs less than 0.001 %"), (-9.9e-6, "costs less than 0.001 %"),
+     (1.2e-5, "costs 0.0012 %"), (-1.2e-5, "saves 0.0012 %"), (-0.0321, "saves 3.2 %")],
+)  # fmt: skip
+def test_costs_too_small_to_matter_have_neither_digits_nor_sign(effect: float, words: str) -> None:
+    finding = a_finding(effect=effect)
+    assert finding.cost == f"{words} of what can be learned"
+    assert str(finding).endswith(f", {words} of what can be learned")
+    assert a_finding(effect=float("nan")).cost == "nothing can be learned"
 
 
 def standardised(spec: dict[str, Any], symmetry: Symmetry = SHIFT) -> dict[str, Any]:

@@ -1,16 +1,28 @@
+import inspect
 import math
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from isotropy import cli
+from isotropy import cli, discovery
 from isotropy._run import Step
 from isotropy.data import PlantedProblem, planted_nulls, planted_problems
+from isotropy.discovery import (
+    ClassResult,
+    Finding,
+    Findings,
+    GeneratorFindings,
+    SnappedAlgebra,
+    find_generators,
+    snap,
+    snap_affine,
+)
+from isotropy.discovery.generators._charts import chart_of_columns
 from isotropy.papers import Settings, experiment
 from isotropy.papers import planted as bench_module
 from isotropy.papers._planted_scores import (
@@ -24,7 +36,7 @@ from isotropy.papers._planted_scores import (
 from isotropy.papers.planted import bench
 
 PROBLEMS, NULLS = planted_problems(), planted_nulls()
-AT = "noise 0.01, N=2000"
+AT = "noise 0.01, N=4000"
 
 
 @pytest.fixture(autouse=True)
@@ -243,7 +255,9 @@ def test_groups_of_problems_may_be_asked_for(monkeypatch: pytest.MonkeyPatch) ->
     assert any(column.endswith("N=1000") for _, column in quick)
     assert 4 <= len({row for row, _ in quick} - {"all positives", "all nulls"}) <= 8
     full = table(nothing, full=True, seeds=1, models=("so2",))
-    assert len({column.partition(", ")[2] for _, column in full}) == 4 * 3
+    cases = {column.partition("noise ")[2].replace(" N=", "") for _, column in full}
+    noises, sizes = ("0", "0.01", "0.05", "0.1"), (1000, 4000, 16000)
+    assert cases == {f"{noise},{size}" for noise in noises for size in sizes}
     monkeypatch.setattr(bench_module, "_NOISES", (0.1,))
     full = table(nothing, full=True, seeds=1, sizes=(20,))
     assert {row for row, _ in full} >= {*NULLS, *PROBLEMS}
@@ -266,60 +280,106 @@ def test_an_interrupted_bench_goes_on_where_it_was(tmp_path: Path) -> None:
     assert done == ["so3", "stopped", "cubic-3"]
 
 
-def finder(found: Any, asked: dict[str, Any]) -> SimpleNamespace:
-    def find_generators(x: Any, y: Any, **options: Any) -> Any:
-        asked.update(options, shapes=(x.shape, y.shape))
-        if isinstance(found, Exception):
-            raise found
-        return found
+def answering(answer: Any, asked: dict[str, Any]) -> Callable[..., Any]:
+    """A search with the signature of the library's that notes what it is asked."""
+    signature = inspect.signature(find_generators)
 
-    return SimpleNamespace(find_generators=find_generators)
+    def answered(*given: Any, **options: Any) -> Any:
+        asked.update(signature.bind(*given, **options).arguments)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return answered
 
 
-def one_class(problem: PlantedProblem, *, chosen: bool) -> SimpleNamespace:
-    algebra = problem.algebra.numpy()
-    return SimpleNamespace(
-        chosen=chosen, dimension=3, title="SO(3)", estimate=algebra + 1e-4, generators=algebra
-    )
+def one_class(estimate: np.ndarray, snapped: SnappedAlgebra | None, affine: bool) -> ClassResult:
+    d = estimate.shape[1]
+    columns = (tuple(range(d)), tuple(range(d, 2 * d)))
+    names = tuple(f"x{i}" for i in range(d))
+    chart = chart_of_columns(np.eye(2 * d), columns, names, "two blocks")
+    return ClassResult(chart, "invariant", affine, 9, estimate=estimate, snapped=snapped)
+
+
+def found_in(problem: PlantedProblem, *, claimed: bool) -> GeneratorFindings:
+    """What the library says of two blocks: the planted algebra, seen through a little noise."""
+    algebra, rows = problem.algebra.numpy(), problem.algebra.shape[-1] - problem.affine
+    make_exact = snap_affine if problem.affine else snap
+    snapped = make_exact(algebra[:, :rows], error=1e-6)
+    assert snapped is not None
+    chosen = one_class(algebra[:, :rows] + 1e-4, snapped, problem.affine)
+    other = one_class(np.eye(2)[None], snap(np.eye(2)[None], error=1e-6), False)
+    finding = Finding(f"{snapped.title}, acting on 2 blocks", "", "", "", confirmed=True)
+    return GeneratorFindings(Findings([finding] * claimed), (other, chosen), chosen, "polynomial")
+
+
+@pytest.mark.parametrize("claimed", [True, False])
+@pytest.mark.parametrize(
+    ("name", "shapes", "affine", "output"),
+    [("so3-vector", ((50, 6), (50, 3)), False, "vector"),
+     ("se2-two", ((50, 4), (50, 1)), True, "invariant")],
+)  # fmt: skip
+def test_the_library_is_told_the_class_and_its_answer_is_read(
+    name: str,
+    shapes: Any,
+    affine: bool,
+    output: str,
+    claimed: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: dict[str, Any] = {}
+    found = found_in(PROBLEMS[name], claimed=claimed)
+    monkeypatch.setattr(discovery, "find_generators", answering(found, asked))
+    result = experiment("planted").run(Settings(models=(name,), seeds=1, sizes=(50,)), ignore)
+    ours = {cell.column.split(",")[0]: cell.ours for cell in result.cells if cell.row == name}
+    assert ours["found"] == claimed
+    assert ours["dimension"] == ours["name"] == ours["exact"] == ours["rank"] == 1.0
+    assert 0.999 < ours["cosine"] < 1 - 1e-9
+    assert "refused" not in ours
+    assert (asked.pop("X").shape, asked.pop("y").shape) == shapes
+    assert isinstance(asked.pop("seed"), int)
+    # the class and nothing else: not the task, the margin or the level
+    assert asked == {"blocks": 2, "affine": affine, "output": output, "fit_models": False}
+
+
+UNCLOSED = one_class(np.eye(3)[None], None, False)
+TRIVIAL = Finding("SO(3)", "SO(3)", "", "", confirmed=True, trivial="the target is linear")
 
 
 @pytest.mark.parametrize(
-    ("confirmed", "trivial", "claimed"), [(True, "", 1), (False, "", 0), (True, "linear", 0)]
-)
-def test_the_library_is_told_the_class_and_its_answer_is_read(
-    confirmed: bool, trivial: str, claimed: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problem, asked = PROBLEMS["so3-vector"], {}  # type: tuple[PlantedProblem, dict[str, Any]]
-    finding = SimpleNamespace(confirmed=confirmed, trivial=trivial, symmetry=None)
-    classes = [one_class(PROBLEMS["so2"], chosen=False), one_class(problem, chosen=True)]
-    found = SimpleNamespace(finding=finding, classes=classes)
-    monkeypatch.setitem(sys.modules, "isotropy.discovery.generators", finder(found, asked))
-    result = experiment("planted").run(
-        Settings(models=("so3-vector",), seeds=1, sizes=(50,)), ignore
-    )
-    ours = {cell.column.split(",")[0]: cell.ours for cell in result.cells}
-    assert ours["found"] == claimed
-    assert ours["name"] == ours["exact"] == 1.0
-    assert 0.999 < ours["cosine"] < 1 - 1e-9
-    assert asked["shapes"] == ((50, 6), (50, 3))
-    assert (asked["blocks"], asked["affine"], asked["output"]) == (2, False, "vector")
-    assert isinstance(asked["seed"], int)
-
-
+    ("answer", "refused"),
+    [(ValueError("expected more rows"), 1.0),
+     (GeneratorFindings(Findings(), (), None, "polynomial"), 0.0),
+     (GeneratorFindings(Findings(trivial=[TRIVIAL]), (), None, "a linear map"), 0.0),
+     (GeneratorFindings(Findings(), (UNCLOSED,), UNCLOSED, "polynomial"), 0.0)],
+)  # fmt: skip
 def test_the_librarys_refusals_and_empty_answers_are_no_claims(
-    monkeypatch: pytest.MonkeyPatch,
+    answer: Any, refused: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for answer, refused in (
-        (ValueError("expected more rows"), 1.0),
-        (SimpleNamespace(finding=None, classes=[]), 0.0),
-    ):
-        monkeypatch.setitem(sys.modules, "isotropy.discovery.generators", finder(answer, {}))
-        result = experiment("planted").run(
-            Settings(models=("so3", "cubic-3"), seeds=1, sizes=(50,)), ignore
-        )
-        ours = {(c.row, c.column.split(",")[0]): c.ours for c in result.cells}
-        assert ours["all positives", "refused"] == ours["all nulls", "refused"] == refused
-        assert ours["all positives", "found"] == ours["all nulls", "false discovery"] == 0.0
+    monkeypatch.setattr(discovery, "find_generators", answering(answer, {}))
+    result = experiment("planted").run(
+        Settings(models=("so3", "cubic-3"), seeds=1, sizes=(50,)), ignore
+    )
+    ours = {(c.row, c.column.split(",")[0]): c.ours for c in result.cells}
+    assert ours["all positives", "refused"] == ours["all nulls", "refused"] == refused
+    assert ours["all positives", "found"] == ours["all nulls", "false discovery"] == 0.0
+    assert ours["so3", "dimension"] == ours["so3", "exact"] == ours["so3", "cosine"] == 0.0
+
+
+def test_a_claim_without_generators_is_a_false_discovery(monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = Finding("a translation", "", "", "", confirmed=True)
+    claim = GeneratorFindings(Findings([finding]), (), None, "polynomial")
+    monkeypatch.setattr(discovery, "find_generators", answering(claim, {}))
+    result = experiment("planted").run(Settings(models=("cubic-3",), seeds=1, sizes=(50,)), ignore)
+    assert result.cells[0].column.startswith("false discovery")
+    assert result.cells[0].ours == 1.0
+
+
+def test_the_librarys_own_search_finds_what_is_plain() -> None:
+    result = experiment("planted").run(Settings(models=("so2",), seeds=1, sizes=(500,)), ignore)
+    ours = {cell.column.split(",")[0]: cell.ours for cell in result.cells if cell.row == "so2"}
+    assert all(ours[name] == 1.0 for name in ("found", "dimension", "name", "exact", "rank"))
+    assert 0.999 < ours["cosine"] < 1.0
 
 
 def test_the_command_line_runs_it(
@@ -330,4 +390,4 @@ def test_the_command_line_runs_it(
     assert cli.run(arguments) == 0
     printed = capsys.readouterr().out
     assert "all positives" in printed
-    assert "false discovery, noise 0.01, N=2000" in printed
+    assert f"false discovery, {AT}" in printed

@@ -6,8 +6,10 @@ import base64
 import io
 import math
 import re
+import shutil
+import subprocess
 from dataclasses import dataclass, replace
-from html import unescape
+from html import escape, unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from torch import nn
 from isotropy.discovery import Finding, Findings, build_model
 from isotropy.groups import S
 from isotropy.report import finding_page, write_finding_page
+from isotropy.report._number_words import percent, short_number, three_digits
 from isotropy.reps import Scalar, Symmetry, V
 
 NOTE = (
@@ -142,7 +145,7 @@ def test_well_formed_and_alone(found: Findings) -> None:
     page = finding_page(found, data="data.npz, 300 samples")
     reader = Reader(page)
     assert reader.open == []
-    assert page.startswith("<!DOCTYPE html>")
+    assert page.startswith("<!DOCTYPE html>\n<html lang='en'>\n")
     assert "http" not in page
     assert "url(" not in page
     assert not {"script", "link", "iframe"} & set(reader.seen)
@@ -218,6 +221,47 @@ def test_words_of_a_finding(changes: dict[str, Any], words: str) -> None:
     assert words in text.replace("\N{NO-BREAK SPACE}", " ")
 
 
+def test_long_texts_of_groups_are_cut() -> None:
+    def shown(group: str) -> tuple[str, str]:
+        page = finding_page([replace(SHIFT, group=group)])
+        found = re.search(r"The group (?:<span title='(.*?)'>)?(.*?)(?:</span>)? of 4 el", page)
+        assert found is not None
+        assert Reader(page).open == []
+        return unescape(found[1] or ""), unescape(found[2])
+
+    numbers = "conjugate(SO13p*SO11p,[[" + ",".join(["0.7071067811865476"] * 200)
+    assert shown(numbers[:100]) == ("", numbers[:100])
+    assert shown(numbers[:101]) == (numbers[:101], numbers[:99] + "…")
+    assert shown(numbers[:2000]) == (numbers[:2000], numbers[:99] + "…")
+    assert shown(numbers) == (numbers[:1999] + "…", numbers[:99] + "…")
+    attack = "'><script>" * 20
+    assert shown(attack) == (attack, attack[:99] + "…")
+    assert "<script" not in finding_page([replace(SHIFT, group=attack)])
+
+
+@pytest.mark.parametrize("effect", [5.5e-12, -5.5e-12, 9.9e-6, -9.9e-6])
+def test_negligible_costs_have_neither_digits_nor_sign(effect: float) -> None:
+    tiny = replace(SHIFT, effect=effect, interval=(-1e-11, effect))
+    reader = Reader(finding_page(Findings([tiny], [{"name": "Z(4)", "effect": effect}])))
+    text = reader.text.replace("\N{NO-BREAK SPACE}", " ")
+    assert "symmetry costs less than 0.001 % of what can be learned, and with 95 % conf" in text
+    assert "confidence it costs less than 0.001 %. A symmetry may cost" in text
+    assert reader.pictures[0] == "cost < 0.001 %, margin 5 %"
+    assert text.count("< 0.001 %") == 2  # in the picture and in the table
+    assert not re.search(r"e[-−]\d", text)
+
+
+def test_numbers_have_one_minus_sign() -> None:
+    assert percent(-1.1e-5) == "−0.0011 %"
+    assert percent(1e-5) == "0.001 %"
+    assert percent(-0.0) == percent(0.0) == "0 %"
+    assert short_number(-0.25) == "−0.25"
+    assert short_number(-1234) == "−1,234"
+    assert three_digits(-1.5e-7) == "−1.5e−07"
+    page = finding_page([replace(SHIFT, notes=("loss: ours 1.5e-07, theirs 1",))])
+    assert "<td class='number'>1.5e−07</td>" in page
+
+
 def test_losses_are_bars() -> None:
     page = finding_page([SHIFT])
     widths = [float(width) for width in re.findall(r"style='width:([\d.]+)%'", page)]
@@ -284,9 +328,53 @@ def test_the_discrete_parts_are_a_table() -> None:
         ["flip", "cannot be told", "1", "–"],
         ["turn", "cannot be told", "–", "–"],
     ]
-    assert "<td class='number sure'>holds</td>" in page
-    assert "<td class='number not'>does not hold</td>" in page
+    assert "<td class='number sure' data-head='verdict'>holds</td>" in page
+    assert "<td class='number not' data-head='verdict'>does not hold</td>" in page
     assert "Beyond the continuous" not in finding_page([SHIFT])
+
+
+def test_cells_know_the_heads_of_their_columns() -> None:
+    page = finding_page(Findings([LORENTZ], FOUND.tried))
+    tables = re.findall(r"<div class='scroll'><table>(.*?)</table></div>", page)
+    assert len(tables) == 3
+    for table in tables:
+        heads = re.findall(r"<th scope='col'>(.*?)</th>", table)
+        for row in re.findall(r"<tr[^>]*>(<td.*?)</tr>", table):
+            assert re.findall(r"<td[^>]* data-head='(.*?)'>", row) == heads
+
+
+WIDE = replace(
+    LORENTZ,
+    classes=tuple(
+        dict(zip(CLASS, (words, 64, 13, title, 2.5e8, exact, exact, "needs 64 rows"), strict=True))
+        for words, title, exact in (
+            ("the same action on 2 blocks of 4 columns, moved and shifted", "SO⁺(1,3)", True),
+            ("one action on E1, px1, py1, pz1, E2, px2, py2, pz2", "SO⁺(1,3), (+,−,−,−)", False),
+        )
+    ),
+)
+MEASURE = """<script>onload = () => { document.body.dataset.measured =
+[...document.querySelectorAll('iframe')].flatMap(frame => [frame.contentDocument.documentElement,
+...frame.contentDocument.querySelectorAll('.scroll')]).map(
+e => e.clientWidth + '/' + e.scrollWidth).join(' ') }</script>"""
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs chromium")
+def test_tables_fit_screens(tmp_path: Path) -> None:
+    page = finding_page(Findings([replace(WIDE, group="[0.7071," * 90)], [TRIED]))
+    widths = (1000, 790, 700, 400)
+    frames = [f"<iframe style='width: {w}px; border: 0' srcdoc='{escape(page)}'>" for w in widths]
+    (tmp_path / "page.html").write_text(f"<body>{'</iframe>'.join(frames)}</iframe>{MEASURE}")
+    command = ["chromium", "--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"]
+    command += ["--hide-scrollbars", f"--user-data-dir={tmp_path / 'profile'}"]
+    command += [(tmp_path / "page.html").as_uri()]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    measured = re.search(r'data-measured="([\d/ ]+)"', done.stdout)
+    assert measured is not None
+    sizes = [tuple(map(int, pair.split("/"))) for pair in measured[1].split()]
+    assert len(sizes) == len(widths) * 4  # the page and three tables
+    assert tuple(room for room, _ in sizes[::4]) == widths
+    assert all(needed <= room for room, needed in sizes), sizes
 
 
 @pytest.mark.parametrize(

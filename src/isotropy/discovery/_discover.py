@@ -41,6 +41,8 @@ Method = Literal["permutations", "generators"]
 METHODS: tuple[Method, ...] = ("permutations", "generators")
 # a symmetry that surely costs more than this share is called approximate
 _EXACT = 0.01
+# a predictor of the other kind is taken where it leaves so much less
+_BETTER = 1.05
 # shares of variance or entropy, unexplained, that are worth a note
 _MUCH_LEFT, _NOTHING = 0.05, 0.95
 
@@ -54,7 +56,7 @@ def discover(
     channels_first: bool = False,
     candidates: Sequence[str] = (),
     blocks: Blocks | None = None,
-    methods: Sequence[Method] = METHODS,
+    methods: Method | Sequence[Method] = METHODS,
     margin: float = 0.05,
     level: float = 0.05,
     fit_models: bool = True,
@@ -112,7 +114,7 @@ def discover(
     """
     started = time.perf_counter()
     tell = progress or (lambda step: None)
-    _require_methods(methods)
+    methods = _checked_methods(methods)
     permuting, moving = "permutations" in methods, "generators" in methods
     data = TaskData.of(X, y, task, groups, channels_first, permuting=permuting)
     find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
@@ -125,6 +127,11 @@ def discover(
     tell(Step(2, 5, "fitting a predictor free of symmetry"))
     fitted, outside = data.rows(fit), data.rows(held)
     free = fitted.free_predictor(seed + 1)
+    smooth = free
+    if continuous is not None and continuous.claims:
+        smooth = smooth_predictor(fitted, seed + 1)
+        if smooth.unexplained * _BETTER < free.unexplained:
+            free = smooth
     tell(Step(3, 5, "confirming"))
     claims = [_Claim(proposal, data) for proposal in proposals.claims]
     tests = confirm(
@@ -143,9 +150,7 @@ def discover(
     if diagonal is not None:
         tests.append(diagonal.test(free, fitted, outside, margin=margin, level=level))
     moved: list[TestedClaim] = []
-    smooth = free
     if continuous is not None and continuous.claims:
-        smooth = smooth_predictor(fitted, seed + 1)
         moved = continuous.tests(smooth, fitted, outside, margin=margin, level=level, seed=seed)
     tests = _corrected(tests, moved)
     tell(Step(4, 5, "fitting models"))
@@ -183,9 +188,11 @@ def discover(
     return Findings(found, tried, time.perf_counter() - started, notes, trivial)
 
 
-def _require_methods(methods: Sequence[str]) -> None:
-    if isinstance(methods, str) or not methods or not set(methods) <= set(METHODS):
+def _checked_methods(methods: Any) -> tuple[Method, ...]:
+    chosen = (methods,) if isinstance(methods, str) else tuple(methods)
+    if not chosen or not set(chosen) <= set(METHODS):
         raise ValueError(f"expected methods among {', '.join(METHODS)}, got {methods!r:.80}")
+    return chosen
 
 
 def _continuous(

@@ -22,6 +22,7 @@ from isotropy.reps import Rep, Symmetry
 
 _FORMAT = 1
 _PLACES = {"findings": "finding", "trivial": "trivial"}
+_NEGLIGIBLE = 1e-5  # size of an effect below which its digits are noise
 _FILE, _WEIGHTS, _LIST = "finding.json", "model.safetensors", "findings.json"
 # what is written as it is; the other fields have a form of their own
 _PLAIN = (
@@ -172,6 +173,8 @@ class Finding:
         """The effect in words."""
         if math.isnan(self.effect):
             return "nothing can be learned"
+        if abs(self.effect) < _NEGLIGIBLE:  # rounding errors have no meaning, nor has their sign
+            return f"costs less than {_NEGLIGIBLE * 100:g} % of what can be learned"
         verb = "costs" if self.effect >= 0 else "saves"
         percent = float(f"{abs(self.effect) * 100:.2g}")
         return f"{verb} {percent:g} % of what can be learned"

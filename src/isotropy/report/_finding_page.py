@@ -14,12 +14,13 @@ from isotropy._run import atomic_write
 from isotropy.report._finding_pictures import effect_picture, partition_picture
 from isotropy.report._finding_tables import finding_tables, html_table
 from isotropy.report._generator_pictures import generator_pictures, metric_picture
-from isotropy.report._number_words import percent, short_number
+from isotropy.report._number_words import NEGLIGIBLE, percent, short_number, true_minus
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding, Findings
 
 _LOSS = re.compile(r"(\S.*) (-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
+_SHOWN, _KEPT = 100, 2000  # letters of the text of a group, on the page and in its tooltip
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --sure: #187a48; --not: #a85b12;
   --plus: #f0a35e; --minus: #86b6f0; }
@@ -41,15 +42,23 @@ svg { max-width: 100%; height: auto; overflow: visible; } image { image-renderin
 @media (max-width: 30rem) { .matrices .small { width: calc(50% - .5rem); } }
 .lines { fill: none; stroke: #8888; stroke-width: 1px; vector-effect: non-scaling-stroke; }
 .plus, .minus { padding: 0 .3em; border-radius: .2em; background: var(--plus); }
-.minus { background: var(--minus); } .chosen { font-weight: 600; } .long { min-width: 11rem; }
+.minus { background: var(--minus); } .chosen { font-weight: 600; } .long { min-width: 7rem; }
 svg text { font-size: 11px; fill: currentColor; } .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; }
 tr + tr > * { border-top: 1px solid var(--line); }
-th, td { text-align: left; vertical-align: top; padding: .25rem 1rem .25rem 0; }
+th, td { text-align: left; vertical-align: top; padding: .25rem .8rem .25rem 0; }
+th:last-child, td:last-child { padding-right: 0; }
 .number { white-space: nowrap; } .sure { color: var(--sure); } .not { color: var(--not); }
 .bars { width: min(100%, 38rem); } .bars th { font-weight: 400; } .wide { width: 50%; }
 .bar { display: block; height: .7rem; min-width: 2px; background: var(--sure); margin-top: .4rem; }
 tr + tr .bar { background: #888; }
+@media (max-width: 48rem) { .scroll tr:first-child { display: none; }
+  .scroll tr { display: flex; flex-wrap: wrap; gap: 0 1rem; padding: .4rem 0; }
+  .scroll tr > * { border: 0; padding: 0; min-width: 0; } .scroll tr + tr + tr {
+  border-top: 1px solid var(--line); } .scroll td:first-child { width: 100%; }
+  .scroll td:empty { display: none; } .scroll td + td::before {
+  content: attr(data-head) " "; color: GrayText; font-weight: 400; } }
+@media (max-width: 30rem) { body { padding: 0 .6rem 1rem; } article { padding: 1rem .8rem; } }
 pre { background: #8881; padding: 1rem; border-radius: .5rem; overflow: auto; font-size: .85rem; }
 """
 
@@ -146,18 +155,26 @@ def _card(finding: Finding) -> str:
     nearly = ", approximately" if finding.approximate else ""
     size = f" of {short_number(finding.order)} elements" if finding.order else ""
     size += f" of dimension {finding.dimension}" if finding.dimension else ""
-    group = f"The group {finding.group}{size}."
+    group = f"The group {_group(finding.group)}{size}."
     if finding.order == 1:
         group = "Weights are shared although no group moves the positions."
     return (
         f"<article><h2 class='name'>{escape(finding.name)}</h2><p class='claim'><b class='{kind}'>"
         f"{finding.verdict.capitalize()}{nearly}:</b> {escape(finding.action)}.</p>"
-        f"<p class='aside'>{escape(group)} Found by {escape(finding.method)}.</p>"
+        f"<p class='aside'>{group} Found by {escape(finding.method)}.</p>"
         f"{_test(finding)}<div class='pictures'>{effect_picture(finding)}"
         f"{partition_picture(finding)}</div>{generator_pictures(finding)}"
         f"{metric_picture(finding)}{''.join(finding_tables(finding))}"
         f"{''.join(map(_note, finding.notes))}</article>"
     )
+
+
+def _group(text: str) -> str:
+    """The text of a group, cut where matrices make it long; what was cut is in its tooltip."""
+    if len(text) <= _SHOWN:
+        return escape(text)
+    whole = text if len(text) <= _KEPT else f"{text[: _KEPT - 1]}…"
+    return f"<span title='{escape(whole)}'>{escape(text[: _SHOWN - 1])}…</span>"
 
 
 def _test(finding: Finding) -> str:
@@ -168,11 +185,13 @@ def _test(finding: Finding) -> str:
     if math.isnan(finding.effect):
         return f"{words}{finding.cost}.</p>"
     words += f"the symmetry {finding.cost}"
-    if high < math.inf:
+    if abs(high) < NEGLIGIBLE:
+        words += f", and with 95 % confidence it costs less than {percent(NEGLIGIBLE)}"
+    elif high < math.inf:
         verb = "costs no more than" if high >= 0 else "saves no less than"
         words += f", and with 95 % confidence it {verb} {percent(abs(high))}"
-    words += f". A symmetry may cost up to {percent(finding.margin)}; the test that it costs less "
-    words += f"gives <b class='number'>{_p_value(finding)}</b>.</p>"
+    words += f". A symmetry may cost up to {escape(percent(finding.margin))}; the test that it "
+    words += f"costs less gives <b class='number'>{_p_value(finding)}</b>.</p>"
     return words.replace(" %", "\N{NO-BREAK SPACE}%")
 
 
@@ -190,7 +209,8 @@ def _note(note: str) -> str:
         return f"<p class='aside'>{escape(note)}</p>"
     rows = (
         f"<tr><th scope='row'>{escape(name)}</th><td class='wide'><span class='bar' style='width:"
-        f"{100 * max(value, 0) / largest:.1f}%'></span></td><td class='number'>{value:g}</td></tr>"
+        f"{100 * max(value, 0) / largest:.1f}%'></span></td><td class='number'>"
+        f"{true_minus(f'{value:g}')}</td></tr>"
         for name, value in pairs
     )
     words = escape(head[:1].upper() + head[1:])
@@ -207,7 +227,7 @@ def _trivially(found: Findings) -> Iterator[str]:
 
 
 def _how(found: Findings) -> Iterator[str]:
-    margins = {percent(finding.margin) for finding in (*found, *found.trivial)}
+    margins = {escape(percent(finding.margin)) for finding in (*found, *found.trivial)}
     if margins:
         margin = margins.pop() if len(margins) == 1 else "its margin"
         yield (

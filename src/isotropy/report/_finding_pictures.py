@@ -68,7 +68,7 @@ def effect_picture(finding: Finding) -> str:
     zero, edge, middle = at(0.0), at(finding.margin), at(finding.effect)
     start, end = map(at, finding.interval)
     colour = "var(--sure)" if finding.confirmed else "var(--not)"
-    cost, margin = percent(finding.effect), percent(finding.margin)
+    cost, margin = escape(percent(finding.effect)), escape(percent(finding.margin))
     return (
         f"<figure><svg viewBox='0 0 {_WIDTH:g} 80' width='{_WIDTH:g}' role='img' "
         f"aria-label='cost {cost}, margin {margin}'>"

@@ -58,27 +58,32 @@ def html_table(
     present = list(dict.fromkeys(key for row in rows for key in row))
     if columns is not None:
         present = [key for key in columns if any(row.get(key) not in (None, "") for row in rows)]
-    named = (f"<th scope='col'>{escape(str(heads.get(key, key)))}</th>" for key in present)
+    named = {key: escape(str(heads.get(key, key))) for key in present}
+    top = "".join(f"<th scope='col'>{head}</th>" for head in named.values())
     lines = (
         f"<tr{_MARK if row.get('chosen') is True else ''}>"
-        f"{''.join(_cell(key, row.get(key, '')) for key in present)}</tr>"
+        f"{''.join(_cell(key, row.get(key, ''), head) for key, head in named.items())}</tr>"
         for row in rows
     )
-    return f"<div class='scroll'><table><tr>{''.join(named)}</tr>{''.join(lines)}</table></div>"
+    return f"<div class='scroll'><table><tr>{top}</tr>{''.join(lines)}</table></div>"
 
 
-def _cell(key: str, value: Any) -> str:
+def _cell(key: str, value: Any, head: str) -> str:
+    """A cell that knows the head of its column, for screens with no room for columns."""
+    kind, words = _kind_and_words(key, value)
+    named = f" class='{kind}'" if kind else ""
+    return f"<td{named} data-head='{head}'>{escape(words)}</td>"
+
+
+def _kind_and_words(key: str, value: Any) -> tuple[str, str]:
     if isinstance(value, bool) and key in _VERDICTS:
-        kind, words = ("sure", _VERDICTS[key][0]) if value else ("not", _VERDICTS[key][1])
-        return f"<td class='number {kind}'>{words}</td>"
+        yes, no = _VERDICTS[key]
+        return ("number sure", yes) if value else ("number not", no)
     if value is None or value != value:
-        return "<td>–</td>"
+        return "", "–"
     if isinstance(value, float):
-        return (
-            f"<td class='number'>{percent(value) if key == 'effect' else short_number(value)}</td>"
-        )
-    kind = " class='long'" if len(str(value)) > _LONG else ""
-    return f"<td{kind}>{escape(str(value))}</td>"
+        return "number", percent(value) if key == "effect" else short_number(value)
+    return "long" if len(str(value)) > _LONG else "", str(value)
 
 
 def _told(one: Mapping[str, Any]) -> bool | str:

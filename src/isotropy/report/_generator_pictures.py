@@ -17,7 +17,7 @@ from isotropy.report._motion_words import (
     squares_in_words,
     without_rounding,
 )
-from isotropy.report._number_words import three_digits
+from isotropy.report._number_words import three_digits, true_minus
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding
@@ -120,7 +120,7 @@ def _entry(value: float) -> str:
     """Three digits, or two decimals where these are shorter and still tell it from zero."""
     words = three_digits(value)
     if len(words) > _LONGEST_NUMBER and 0.005 < abs(value) < 1:
-        return f"{value:.2f}".replace("-", "−")
+        return true_minus(f"{value:.2f}")
     return words
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +31,9 @@ _LEAST_ERROR, _MOST_ERROR = 1e-7, 0.25
 # the error of an estimate is the disagreement of its halves, give or take: the fewer directions,
 # the more by chance
 _SLACK, _SLACK_OF_FEW, _FEW = 2.0, 3.0, 2
+# the mean square of what leaves a surface, relative to all motion: most that rounding of the data
+# may bring, what is zero, and how much more the next must be
+_ON_SURFACE, _ROUNDED_AWAY, _STEEP = 1e-4, 1e-10, 30.0
 # ratios of a null space above this are more than noise
 _NO_BIAS = 3.0
 
@@ -129,6 +132,11 @@ class ClassResult:
         """The name of the group; empty where there is none."""
         return "" if self.snapped is None else self.snapped.title
 
+    @property
+    def detail(self) -> str:
+        """How the group acts."""
+        return "" if self.snapped is None else self.snapped.detail
+
     def as_json(self, *, chosen: bool) -> dict[str, Any]:
         """Plain values."""
         space = self.space
@@ -196,6 +204,10 @@ def algebras(
         note = f"needs at least {kind.unknowns} rows, got {len(samples.x)}"
         return [_noted(nothing, note)]
     points = chart.points(samples.x, centred=affine)
+    if samples.normals.shape[1]:
+        kind = kind.restricted(_keeping_to(kind.motions(points), samples.normals @ chart.lift))
+        if not kind.unknowns:
+            return [_noted(nothing, "no motion keeps to the surface of the data")]
     unit = _output_units(chart, output, m)
     halves = []
     for values, jacobian in zip(samples.values, samples.jacobians, strict=True):
@@ -204,10 +216,6 @@ def algebras(
         if normals.shape[1]:
             slopes = tangent(slopes, normals)
         equations = kind.equations(points, values / unit, slopes / unit[None, :, None])
-        if normals.shape[1]:
-            equations = np.concatenate(
-                [equations, _staying(kind.motions(points), normals, slopes)], 1
-            )
         halves.append(equations)
     weights = samples.weights(chart)[:, None, None]
     halves = [equations * weights for equations in halves]
@@ -251,12 +259,17 @@ def _output_units(chart: Chart, output: Output, outputs: int) -> Array:
     return np.ones(outputs)
 
 
-def _staying(motions: Array, normals: Array, slopes: Array) -> Array:
-    """Equations that motions keep to the surface, as heavy as those of the function."""
+def _keeping_to(motions: Array, normals: Array) -> Array:
+    """Combinations of motions that keep to a surface, ``(q, p)``."""
     lengths = np.linalg.norm(normals, axis=2, keepdims=True)
     unit = normals / np.where(lengths > 0, lengths, 1.0)
-    weight = np.sqrt((slopes**2).sum((1, 2)).mean())
-    return np.asarray(weight * np.einsum("Nci,Npi->Ncp", unit, motions, optimize=True))
+    leaving = np.einsum("Nci,Npi->Ncp", unit, motions, optimize=True).reshape(-1, motions.shape[1])
+    values, vectors = np.linalg.eigh(leaving.T @ leaving / len(leaving))
+    usual = (motions**2).sum(2).mean() / motions.shape[2]
+    share = np.append(np.maximum(values / usual, _ROUNDED_AWAY), 1.0)
+    steps = np.where(share[:-1] <= _ON_SURFACE, share[1:] / share[:-1], 0.0)
+    kept = int(steps.argmax()) + 1 if steps.max(initial=0.0) >= _STEEP else 0
+    return np.asarray(vectors.T[:kept])
 
 
 def _snapped(result: ClassResult, matrices: Array, space: NullSpace) -> ClassResult:
@@ -271,11 +284,13 @@ def _snapped(result: ClassResult, matrices: Array, space: NullSpace) -> ClassRes
             return _noted(result, "no directions stand out from the noise")
     if result.affine:
         centre = chart.reading[list(chart.blocks[0])] @ chart.shift * scale
-        snapped = _first(snap_affine(matrices, error=e, scale=scale, centre=centre) for e in errors)
+        snapped = _first(
+            errors, lambda e: snap_affine(matrices, error=e, scale=scale, centre=centre)
+        )
         offset = matrices[:, :, d] * scale - estimate @ centre
         estimate = np.concatenate([estimate, offset[:, :, None]], 2)
     else:
-        snapped = _first(snap(matrices[:, :, :d], error=e, scale=scale) for e in errors)
+        snapped = _first(errors, lambda e: snap(matrices[:, :, :d], error=e, scale=scale))
     note = (
         ""
         if snapped is not None
@@ -303,10 +318,16 @@ def _errors(space: NullSpace) -> list[float]:
     return [float(np.clip(error, _LEAST_ERROR, _MOST_ERROR)) for error in errors]
 
 
-def _first(found: Iterable[SnappedAlgebra | None]) -> SnappedAlgebra | None:
-    """The first that has a name; else the first."""
+def _first(
+    errors: Iterable[float], near: Callable[[float], SnappedAlgebra | None]
+) -> SnappedAlgebra | None:
+    """The algebra within the first error at which it has a name; else within the first."""
     first = None
-    for one in found:
+    for error in errors:
+        try:
+            one = near(error)
+        except ValueError:  # too ill-conditioned for a proof of closure
+            continue
         if one is not None and one.is_named:
             return one
         first = first or one
@@ -326,9 +347,11 @@ def may_be_claimed(result: ClassResult) -> bool:
     return result.is_named and result.output != "free"
 
 
-def preference(result: ClassResult) -> tuple[int, int, bool]:
+def preference(result: ClassResult) -> tuple[bool, int, int, bool]:
     """What makes one algebra rather to be reported than another.
 
-    Its dimension; of equals, the number of blocks.
+    That column names or the shape of the data suggest its blocks; its dimension; of equals, the
+    number of blocks.
     """
-    return result.dimension, len(result.chart.blocks), not result.affine
+    chart = result.chart
+    return chart.suggested, result.dimension, len(chart.blocks), not result.affine

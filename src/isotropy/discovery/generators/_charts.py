@@ -29,6 +29,7 @@ class Chart:
         names: Of the coordinates of a block.
         words: What moves, in words.
         columns: Where blocks are columns of the input: which.
+        suggested: Whether names of columns, the shape of the data or the user say so.
     """
 
     reading: Array
@@ -39,6 +40,7 @@ class Chart:
     names: tuple[str, ...]
     words: str
     columns: tuple[tuple[int, ...], ...] | None
+    suggested: bool = False
 
     def points(self, x: Array, *, centred: bool) -> Array:
         """The coordinates w of inputs, from the shift or from the origin."""
@@ -65,6 +67,8 @@ def chart_of_columns(
     columns: tuple[tuple[int, ...], ...],
     names: tuple[str, ...],
     words: str,
+    *,
+    suggested: bool = False,
 ) -> Chart:
     """Blocks of columns, scaled alike."""
     n, d = x.shape[1], len(columns[0])
@@ -85,7 +89,7 @@ def chart_of_columns(
     lift = np.zeros((n, len(kept)))
     lift[kept, range(len(kept))] = sizes[kept]
     blocks = tuple(tuple(range(i * d, i * d + d)) for i in range(len(columns)))
-    return Chart(reading, lift, shift, blocks, scale, names, words, columns)
+    return Chart(reading, lift, shift, blocks, scale, names, words, columns, suggested)
 
 
 def chart_of_combinations(x: Array, combinations: Array, names: tuple[str, ...]) -> Chart:

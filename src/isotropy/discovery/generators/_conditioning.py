@@ -175,8 +175,8 @@ def unit_problem(x: ArrayLike, names: Sequence[str]) -> str | None:
         ValueError: If the inputs are no finite table or there are not as many names as columns.
 
     Example:
-        >>> print(unit_problem([[1e-9, 2.0], [3e-9, 4.0]], ["charge", "mass"]))
-        units differ by a factor of 1e+09: mass has standard deviation 1, charge has 1e-09
+        >>> print(unit_problem([[1e-9, 2.0], [3e-9, 4.0]], ["q", "m"]))
+        units differ by a factor of 1e+09: m has standard deviation 1, q has 1e-09; rescale them
     """
     x = _table(x, names)
     spread = np.where(_constant_columns(x), np.nan, x.std(0))
@@ -188,7 +188,7 @@ def unit_problem(x: ArrayLike, names: Sequence[str]) -> str | None:
         return None
     return (
         f"units differ by a factor of {ratio:.2g}: {names[most]} has standard deviation "
-        f"{spread[most]:.2g}, {names[least]} has {spread[least]:.2g}"
+        f"{spread[most]:.2g}, {names[least]} has {spread[least]:.2g}; rescale them"
     )
 
 

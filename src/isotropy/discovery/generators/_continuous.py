@@ -264,7 +264,8 @@ class ContinuousClaims:
             return finding
         if claim.homogeneous:
             # an EMLP of homogeneous coordinates sees no differences between points
-            note = "no model: with translations, fit one to differences between blocks"
+            what = "differences between blocks" if claim.result else "what y depends on"
+            note = f"no model: with translations, fit one to {what}"
             return replace(finding, notes=(*notes, note))
         try:
             model, spec = fit_continuous_model(claim, seen, seed=seed)

@@ -114,9 +114,10 @@ def _unnamed(generators: Array, name: str, is_simple: bool) -> tuple[str, str]:
         title = f"{complex_name[1].upper()}({complex_name[2]})"
         return title, ", ".join(word for word in (complex_name[3], hidden) if word)
     diagonal = np.diagonal(generators, axis1=1, axis2=2)
-    if len(generators) == 1 and np.allclose(generators[0], np.diag(diagonal[0]), atol=1e-12):
-        weights = _whole_numbers(diagonal[0])
-        return "scalings", f"with weights ({', '.join(map(_number, weights))})"
+    off = generators - diagonal[:, :, None] * np.eye(generators.shape[1])
+    if np.abs(off).max() < 1e-12:
+        several = [", ".join(map(_number, _whole_numbers(weights))) for weights in diagonal]
+        return "scalings", f"with weights {' and '.join(f'({weights})' for weights in several)}"
     described = name.partition(": ")[2] or name
     return f"a Lie group of dimension {len(generators)}", ", ".join(
         word for word in (described, hidden) if word

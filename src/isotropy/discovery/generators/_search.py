@@ -52,6 +52,8 @@ _MOST_FREE_OUTPUTS = 12
 _MOST_CLAIMS = 3
 # that the target ignores a direction is believed only where nothing but noise is seen along it
 _CERTAINLY_NOISE, _SHARP = 3.0, 0.1
+# and only if holding it fixed changes no more than this share of the variance
+_IGNORABLE = 0.01
 
 
 class CannotTell(ValueError):
@@ -139,6 +141,8 @@ def search_generators(
         x, (tuple(range(x.shape[1])),), names, "one action on all columns"
     )
     ignored, along, combinations = _ignored(samples, everything, names, margin, seed)
+    if not _is_ignorable(fit, points, ignored, along):
+        ignored, along, combinations = (), along[:0], combinations[:0]
     live = x.shape[1] - len(ignored) - len(along)
     results: list[ClassResult] = []
     if live > 1 and not fit.is_linear:  # else all symmetries are trivial
@@ -219,8 +223,15 @@ def _fitted(data: TaskData, model: Callable[[Tensor], Tensor] | None, seed: int)
         return (out if out.ndim == 2 else out.unsqueeze(1)).to("cpu", torch.float64)
 
     probe = data.x[:2].clone().requires_grad_()
-    with torch.enable_grad():
-        out = double(probe)
+    if not callable(model):
+        raise ValueError(f"expected a differentiable function as model, got {model!r:.80}")
+    try:
+        with torch.enable_grad():
+            out = double(probe)
+    except (RuntimeError, IndexError) as error:
+        raise ValueError(
+            f"expected a model of {data.x.shape[1]} inputs, got one that fails: {error!s:.200}"
+        ) from error
     outputs = len(_output_order(data))
     if out.shape != (len(probe), outputs) or not out.requires_grad:
         raise ValueError(
@@ -297,6 +308,21 @@ def _ignored(
     return ignored, rest, combinations
 
 
+def _is_ignorable(fit: SmoothFit, x: Array, ignored: tuple[int, ...], along: Array) -> bool:
+    """Whether the function is the same where these directions are held at their mean."""
+    still = np.vstack([np.eye(x.shape[1])[list(ignored)], along])
+    if not len(still):
+        return True
+    scale = x.std(0)
+    frame = np.linalg.qr((still / scale).T)[0]
+    centred = (x - x.mean(0)) / scale
+    held = x.mean(0) + (centred - centred @ frame @ frame.T) * scale
+    with torch.no_grad():
+        before, after = (fit(torch.as_tensor(rows)) for rows in (x, held))
+    change = float((after - before).square().sum())
+    return change <= _IGNORABLE * float((before - before.mean(0)).square().sum())
+
+
 def _is_among(row: Array, columns: tuple[int, ...]) -> bool:
     others = np.delete(row, list(columns))
     return bool(np.abs(others).max(initial=0.0) <= 1e-9 * np.abs(row).max())
@@ -312,6 +338,7 @@ def _charts(
 ) -> list[Chart]:
     """Where actions are looked for: blocks of columns, all columns, combinations of them."""
     n, channels = data.arrangement.inputs, data.arrangement.channels
+    suggested = True
     if given is not None:
         candidates = [given]
     elif channels > 1:
@@ -321,7 +348,7 @@ def _charts(
     elif data.input_names is not None and (named := blocks_from_names(data.input_names)):
         candidates = list(named)
     else:
-        candidates = blocks_by_size(n)
+        candidates, suggested = blocks_by_size(n), False
     charts = []
     for blocks in candidates:
         kept = [j for j in range(blocks.d) if not all(b[j] in ignored for b in blocks.columns)]
@@ -332,7 +359,9 @@ def _charts(
         words = f"the same action on {len(columns)} blocks of {len(kept)} columns"
         if len(columns) == 1:
             words = f"one action on {', '.join(names[c] for c in columns[0])}"
-        charts.append(chart_of_columns(x, columns, labels, words))
+        charts.append(
+            chart_of_columns(x, columns, labels, words, suggested=suggested and len(columns) > 1)
+        )
     if given is not None:
         return charts
     live = tuple(i for i in range(x.shape[1]) if i not in ignored)
@@ -402,6 +431,7 @@ def _candidates(results: Sequence[ClassResult]) -> tuple[ClassResult, ...]:
         for r in results
         if may_be_claimed(r)
         and not r.exact
+        and "hidden" not in r.detail  # a basis that fits what does not hold says nothing
         and (first is None or (r.chart is first.chart and r.dimension > first.dimension))
     ]
     nearly.sort(key=preference, reverse=True)

@@ -108,6 +108,7 @@ def fit_smooth(
     classes: int | None = None,
     groups: NDArray[np.int64] | None = None,
     thorough: bool = True,
+    networks: bool = True,
     seed: int = 0,
 ) -> SmoothFit:
     """Fit polynomials up to degree four, also of the square, logarithm … of y, or a network.
@@ -120,6 +121,7 @@ def fit_smooth(
         groups: Which rows belong together, and stay in one half.
         thorough: Whether to try a network also where the target seems to be linear: two more
             degrees explain no more than one does.
+        networks: Whether networks are tried at all.
         seed: Of the halves and the network.
 
     Example:
@@ -163,7 +165,7 @@ def fit_smooth(
     enough = best is not None and (
         best.unexplained <= _GOOD_ENOUGH or (not thorough and _levelled_off(reached))
     )
-    if best is None or not enough:
+    if best is None or (networks and not enough):
         pair = network_pair(x, y, task, width, halves, rng)
         fit = SmoothFit("a network", pair, unexplained(pair))
         if best is None or fit.unexplained * _BETTER < best.unexplained:
@@ -176,7 +178,7 @@ def _levelled_off(reached: Sequence[float]) -> bool:
     first, *after = reached[:3] or [1.0]
     # far worse is no better a sign: tails that no polynomial fits
     best, worst = min(after, default=0.0), max(after, default=0.0)
-    return first < 0.5 and 0.97 * first < best <= worst < 1.5 * first
+    return first < 0.1 and 0.97 * first < best <= worst < 1.5 * first
 
 
 def _constant_loss(seen: Tensor, judged: Tensor, task: Task, width: int) -> float:

@@ -19,6 +19,8 @@ from isotropy.discovery.generators._smooth_fit import SmoothFit, fit_smooth
 # trees are grown on what a fit leaves if that is more than this share, and kept if they help
 _WELL_FITTED, _MUCH_BETTER = 1e-4, 1.05
 _MOST_TREES = 8
+# a fit in logarithms that leaves more is not worth comparing
+_GOOD = 0.01
 # columns whose deviations lie within this factor share one scale: a polynomial of few terms stays
 # one; means of fewer deviations are left alone for the same reason
 _ALIKE, _FAR = 10.0, 3.0
@@ -37,6 +39,9 @@ def fit_task(data: TaskData, *, thorough: bool = True, seed: int = 0) -> SmoothF
     unit = scale.square().mean().sqrt().expand_as(scale) if alike else scale
     unit = torch.where(unit > 0, unit, torch.ones_like(unit))
     centre = torch.where(mean.abs() < _FAR * unit, torch.zeros_like(mean), mean)
+    logarithmic = _of_logarithms(data, seed)
+    if logarithmic is not None and logarithmic.is_exact:
+        return logarithmic
     fit = fit_smooth(
         (data.x - centre) / unit,
         data.y,
@@ -48,7 +53,28 @@ def fit_task(data: TaskData, *, thorough: bool = True, seed: int = 0) -> SmoothF
     )
     first, second = fit.halves
     halves = (lambda x: first((x - centre) / unit), lambda x: second((x - centre) / unit))
+    if logarithmic is not None and logarithmic.unexplained * _MUCH_BETTER < fit.unexplained:
+        return logarithmic
     return SmoothFit(fit.kind, halves, fit.unexplained)
+
+
+def _of_logarithms(data: TaskData, seed: int) -> SmoothFit | None:
+    """A polynomial in the logarithms of inputs that are all positive, where it fits well."""
+    if data.task != "regression" or float(data.x.min()) <= 0:
+        return None
+    middle = data.x.median(0).values
+    fit = fit_smooth((data.x / middle).log(), data.y, groups=data.groups, networks=False, seed=seed)
+    if fit.unexplained > _GOOD:
+        return None
+    first, second = fit.halves
+    # beyond the data inputs may be negative: the smallest will do
+    low = data.x.amin(0) / 2
+
+    def of(function: Predict) -> Predict:
+        return lambda x: function((torch.maximum(x, low) / middle).log())
+
+    kind = f"{fit.kind}, in the logarithms of the inputs"
+    return SmoothFit(kind, (of(first), of(second)), fit.unexplained)
 
 
 def smooth_predictor(data: TaskData, seed: int) -> FreePredictor:
