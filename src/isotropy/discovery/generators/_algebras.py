@@ -204,8 +204,10 @@ def algebras(
         note = f"needs at least {kind.unknowns} rows, got {len(samples.x)}"
         return [_noted(nothing, note)]
     points = chart.points(samples.x, centred=affine)
+    bent = 0.0
     if samples.normals.shape[1]:
-        kind = kind.restricted(_keeping_to(kind.motions(points), samples.normals @ chart.lift))
+        kept, bent = _keeping_to(kind.motions(points), samples.normals @ chart.lift)
+        kind = kind.restricted(kept)
         if not kind.unknowns:
             return [_noted(nothing, "no motion keeps to the surface of the data")]
     unit = _output_units(chart, output, m)
@@ -225,7 +227,7 @@ def algebras(
         np.mean([_unrelated(points, kind, j @ chart.lift, weights) for j in samples.jacobians])
     )
     for space in null_spaces(*halves, margin=margin, floor=floor, usual=usual, seed=seed):
-        found.append(_snapped(nothing, kind.matrices(space.basis), space))
+        found.append(_snapped(nothing, kind.matrices(space.basis), space, bent))
     return found or [_noted(nothing, "no directions stand out from the noise")]
 
 
@@ -259,8 +261,8 @@ def _output_units(chart: Chart, output: Output, outputs: int) -> Array:
     return np.ones(outputs)
 
 
-def _keeping_to(motions: Array, normals: Array) -> Array:
-    """Combinations of motions that keep to a surface, ``(q, p)``."""
+def _keeping_to(motions: Array, normals: Array) -> tuple[Array, float]:
+    """Combinations of motions that keep to a surface, ``(q, p)``, and how far off they may be."""
     lengths = np.linalg.norm(normals, axis=2, keepdims=True)
     unit = normals / np.where(lengths > 0, lengths, 1.0)
     leaving = np.einsum("Nci,Npi->Ncp", unit, motions, optimize=True).reshape(-1, motions.shape[1])
@@ -269,13 +271,14 @@ def _keeping_to(motions: Array, normals: Array) -> Array:
     share = np.append(np.maximum(values / usual, _ROUNDED_AWAY), 1.0)
     steps = np.where(share[:-1] <= _ON_SURFACE, share[1:] / share[:-1], 0.0)
     kept = int(steps.argmax()) + 1 if steps.max(initial=0.0) >= _STEEP else 0
-    return np.asarray(vectors.T[:kept])
+    bent = float(np.sqrt(share[kept - 1] / share[kept])) if kept else 0.0
+    return np.asarray(vectors.T[:kept]), bent
 
 
-def _snapped(result: ClassResult, matrices: Array, space: NullSpace) -> ClassResult:
+def _snapped(result: ClassResult, matrices: Array, space: NullSpace, bent: float) -> ClassResult:
     chart, scale = result.chart, result.chart.scale
     d = len(scale)
-    errors = _errors(space)
+    errors = [max(error, _SLACK_OF_FEW * bent) for error in _errors(space)]
     estimate = matrices[:, :, :d] * scale[None, :, None] / scale[None, None]
     snapped: SnappedAlgebra | None
     if result.output == "free":

@@ -27,6 +27,8 @@ LARGEST_RATIO = 12.0
 _SMALLEST_GAP = 3.0
 # below one is noise as much as one is
 _LEAST_RATIO = 0.5
+# of the eigenvalues of T, relative to those of an unrelated direction: none of M, but rounding
+_ZERO = 1e-6
 # of the eigenvalues of T: how much larger the next must be for a symmetry that is not exact
 _SMALLEST_DROP = 8.0
 _RESAMPLINGS = 24
@@ -120,8 +122,10 @@ def null_spaces(
             error = _disagreement(a, b, dimension)
             found.append(NullSpace(basis, energy, ratios, gap, error, exact))
 
-    if usual is not None and energies[-1] <= margin * usual and ratios[-1] <= largest_ratio:
-        consider(unknowns, np.eye(unknowns), usual / max(energies[-1], 1e-300), True)
+    largest = float(energies[-1])
+    zero = ratios[-1] <= largest_ratio or largest <= _ZERO * unit
+    if usual is not None and largest <= margin * usual and zero:
+        consider(unknowns, np.eye(unknowns), usual / max(largest, 1e-300), True)
         return found
     gaps = _gaps([r for r, _ in drawn])
     allowed = ratios[:-1] <= largest_ratio
