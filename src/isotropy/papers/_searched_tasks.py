@@ -185,7 +185,7 @@ def find_with_library(x: Tensor, y: Tensor, told: Mapping[str, Any], seed: int) 
 
     Example:
         >>> x = torch.randn(300, 2, dtype=torch.float64, generator=generator(0))
-        >>> find_with_library(x, x.square().sum(1).exp(), {"blocks": 1}, 0).symmetry
+        >>> find_with_library(x, x.square().sum(1), {"blocks": 1}, 0).symmetry
         'SO(2): V >> Scalar'
     """
     from isotropy.discovery.generators import find_generators
