@@ -780,3 +780,9 @@ def test_a_scaling_is_in_the_model(tmp_path: Path) -> None:
     pairs = np.hstack([points, points[::-1]])
     loaded = Finding.load(finding.save(tmp_path))
     np.testing.assert_allclose(loaded.predict(3 * pairs), 9 * finding.predict(pairs), rtol=1e-3)
+
+
+def test_columns_that_are_too_many_to_move_at_once() -> None:
+    x = normal(150, 37)
+    with pytest.raises(ValueError, match=r"at most 32 columns, or blocks of them, got 37 columns"):
+        found_in(x, x[:, 0] * x[:, 1])

@@ -25,6 +25,8 @@ from isotropy.discovery.generators._snap import SnappedAlgebra, snap
 from isotropy.discovery.generators._snap_affine import snap_affine
 from isotropy.discovery.generators._tangent import tangent
 
+# of a basis of a class, which is kept whole
+_MOST_NUMBERS = 3e7
 # relative noise of gradients to reckon with where a fit is exact
 _FLOOR = 1e-13
 _LEAST_ERROR, _MOST_ERROR = 1e-7, 0.25
@@ -194,7 +196,13 @@ def algebras(
     Returns:
         At least one; without a null space where nothing stands out.
     """
-    r, m = len(chart.reading), samples.values[0].shape[1]
+    r, m, d = len(chart.reading), samples.values[0].shape[1], len(chart.scale)
+    unknowns = d * (d + affine) + (m * m if output == "free" else 0)
+    skipped = ClassResult(chart, output, affine, unknowns)
+    if len(samples.x) < unknowns and not symplectic:
+        return [_noted(skipped, f"needs at least {unknowns} rows, got {len(samples.x)}")]
+    if unknowns * r * (r + 1) > _MOST_NUMBERS:
+        return [_noted(skipped, f"too wide to be looked at: {unknowns} unknowns on {r} columns")]
     kind = action_class(chart.blocks, r, outputs=m, output=output, affine=affine)
     if symplectic:
         # canonical in the user's units and on all columns

@@ -49,7 +49,7 @@ _MOST_POINTS = 3000
 # a class of actions on more columns has too many unknowns to be worth a look
 _WIDEST = 32
 _MOST_FREE_OUTPUTS = 12
-_MOST_CLAIMS = 3
+_MOST_CLAIMS, _MOST_SENTENCES = 3, 4
 # that the target ignores a direction is believed only where nothing but noise is seen along it
 _CERTAINLY_NOISE, _SHARP = 3.0, 0.1
 # and only if holding it fixed changes no more than this share of the variance
@@ -160,11 +160,15 @@ def search_generators(
                     seed=seed,
                 )
     if live > 1 and not fit.is_linear and not results:
+        if output is None:
+            raise CannotTell(
+                f"expected at most {_WIDEST} columns, or blocks of them, got {x.shape[1]} columns"
+            )
         raise ValueError(
             f"expected outputs that can move as a {output} of some block of columns, "
             f"got {len(order)} outputs"
         )
-    if results and all(r.space is None and r.note.startswith("needs") for r in results):
+    if results and all(r.space is None and r.note.startswith(("needs", "too")) for r in results):
         least = min(r.unknowns for r in results)
         raise CannotTell(
             f"expected at least {least} rows to find as many unknowns of an action, "
@@ -207,8 +211,15 @@ def _require_visible(x: Array, names: tuple[str, ...]) -> None:
     if hidden:
         raise CannotTell(
             f"expected inputs that vary independently, got {len(hidden)} that do not: "
-            f"{'; '.join(hidden)}; symmetries along them cannot be told"
+            f"{_some(hidden)}; symmetries along them cannot be told"
         )
+
+
+def _some(sentences: Sequence[str]) -> str:
+    """The first few."""
+    more = len(sentences) - _MOST_SENTENCES
+    shown = "; ".join(sentences[:_MOST_SENTENCES])
+    return shown if more <= 0 else f"{shown}; and {more} more"
 
 
 def _fitted(data: TaskData, model: Callable[[Tensor], Tensor] | None, seed: int) -> SmoothFit:
