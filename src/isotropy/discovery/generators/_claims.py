@@ -168,7 +168,7 @@ def _translation_claim(
     texts = ", ".join(combination_text(row, names) for row in search.combinations)
     return GeneratorClaim(
         name=f"translations {wide}, y depends on {texts} alone",
-        action="; ".join(f"adding to x a multiple of {_direction(row, names)}" for row in along),
+        action="; ".join(_direction(row, names) for row in along),
         rows=rows,
         outputs=None,
         generators=generators,
@@ -196,7 +196,10 @@ def _reordered(outputs: Array | None, order: Array) -> Array | None:
 
 
 def _direction(row: Array, names: tuple[str, ...]) -> str:
-    return f"({combination_text(row, names)})"
+    """A translation in words: "adding t·(1, −1) to (E1, E2)"."""
+    at = np.flatnonzero(np.abs(row) > 1e-9)
+    steps = ", ".join(f"{row[i]:.3g}".replace("-", "−") for i in at)
+    return f"adding t·({steps}) to ({', '.join(names[i] for i in at)})"
 
 
 def _group(expression: str | None, change: Array, generators: Array) -> Group:
