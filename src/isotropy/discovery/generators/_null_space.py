@@ -96,8 +96,8 @@ def null_spaces(
         >>> rng = np.random.default_rng(0)
         >>> rows = rng.normal(size=(500, 2)) @ rng.normal(size=(2, 5))  # of rank 2
         >>> noisy = [rows + 0.1 * rng.normal(size=rows.shape) for _ in range(2)]
-        >>> [space.dimension for space in null_spaces(*noisy, margin=0.05)]
-        [3]
+        >>> null_spaces(*noisy, margin=0.05)[0].dimension
+        3
     """
     a, b = (m.reshape(len(m), -1, m.shape[-1]) for m in (first, second))
     unknowns = a.shape[-1]
