@@ -87,7 +87,8 @@ def find_generators(
 
     The class of actions is part of the answer: one A on all columns, the same A on each of several
     blocks of columns, with translations or without; outputs that stay, or move. Each class has its
-    own algebra (``classes``); the largest is claimed, of equals the one on most blocks.
+    own algebra (``classes``). Of those that have a name, the ones on blocks that names or the shape
+    of the data suggest come first, then the largest; the next is tested where one fails.
 
     Args:
         X: Inputs, shape ``(N, n)``, or ``(N, points, channels)``, where each point is a block; or
