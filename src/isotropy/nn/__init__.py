@@ -9,7 +9,8 @@ from isotropy.nn._make_equivariant import make_equivariant
 from isotropy.nn._mlp import MLP
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated
 from isotropy.nn._path_sum import PathSum
-from isotropy.nn._recorder import LinearOperation, record
+from isotropy.nn._record import record
+from isotropy.nn._recorder import LinearOperation, RecordedModule
 from isotropy.nn._restrict import restrict
 from isotropy.nn._symmetrised import Symmetrised
 from isotropy.nn._uniform_rep import uniform_rep
@@ -27,6 +28,7 @@ __all__ = [
     "NeuralODE",
     "NormNonlinearity",
     "PathSum",
+    "RecordedModule",
     "SharedLinear",
     "Symmetrised",
     "anti_aliased",

@@ -186,20 +186,26 @@ class BiLinear(EquivariantModule):
             i: rows.new_zeros(rows.shape[0], term.size, term.count)
             for i, term in enumerate(self.terms_out)
         }
-        self.add(objects, sums)
+        self.add(objects, sums, x.shape[:-1])
         y = cat([v.mT.flatten(1) for v in sums.values()], -1)
         if self.back is not None:
             y = y.index_select(-1, self.back)
         return y.reshape(*x.shape[:-1], self.out_features)
 
     def add(
-        self, objects: Sequence[Tensor], sums: dict[int, Tensor], *, in_frame: bool = False
+        self,
+        objects: Sequence[Tensor],
+        sums: dict[int, Tensor],
+        lead: Sequence[int],
+        *,
+        in_frame: bool = False,
     ) -> None:
         """Add what the objects of all input terms give to those of output terms.
 
         Args:
             objects: One tensor for each input term, shape (rows, size, copies).
             sums: What to add to, by output term; terms that are not there are left out.
+            lead: The shape that the rows had.
             in_frame: Whether all are in the coordinates of the frame.
         """
         acting: dict[Contraction, Tensor] = {}
@@ -209,8 +215,8 @@ class BiLinear(EquivariantModule):
                 v = objects[place]
                 v = v if v.shape[-1] == used[0].objects else v[..., : used[0].objects]
                 acting.update(self._as_maps(place, used, v.mT.contiguous(), in_frame=in_frame))
-        self._add_weighted_last(objects, acting, sums)
-        self._add_weighted_first(objects, acting, sums)
+        self._add_weighted_last(objects, acting, sums, lead)
+        self._add_weighted_first(objects, acting, sums, lead)
 
     def _as_maps(
         self, place: int, used: list[Contraction], v: Tensor, *, in_frame: bool
@@ -235,6 +241,7 @@ class BiLinear(EquivariantModule):
         objects: Sequence[Tensor],
         acting: dict[Contraction, Tensor],
         sums: dict[int, Tensor],
+        lead: Sequence[int],
     ) -> None:
         """Σ_n X_n (Σ_j P[c,n,j] v_j): weights on the objects acted on, then the action."""
         left: dict[int, list[Tensor]] = {}
@@ -244,7 +251,8 @@ class BiLinear(EquivariantModule):
                 continue
             v, scale = objects[c.source], self.scales_first[k]
             mixed = v @ (scale * weight)
-            self._note(f"mixing_first.{k}", v, mixed, transposed=True, scale=scale)
+            if self._recording:
+                self._note_mixing(f"mixing_first.{k}", v, mixed, scale, lead)
             left.setdefault(c.target, []).append(acting[c].permute(0, 2, 3, 1).flatten(2))
             rows = self._size_in(c) * c.objects
             right.setdefault(c.target, []).append(mixed.reshape(-1, rows, self._count_out(c)))
@@ -256,6 +264,7 @@ class BiLinear(EquivariantModule):
         objects: Sequence[Tensor],
         acting: dict[Contraction, Tensor],
         sums: dict[int, Tensor],
+        lead: Sequence[int],
     ) -> None:
         """Σ_nj P[c,n,j] (X_n v_j): the action first, weights on what comes of it."""
         acted: dict[int, list[Tensor]] = {target: [] for target in self.targets}
@@ -277,8 +286,25 @@ class BiLinear(EquivariantModule):
                 continue
             z, scale = cat(acted[target], 2), self.scales_last[k]
             y = z @ (scale * weight)
-            self._note(f"mixing_last.{k}", z, y, transposed=True, scale=scale)
+            if self._recording:
+                self._note_mixing(f"mixing_last.{k}", z, y, scale, lead)
             sums[target] = sums[target] + y
+
+    def _note_mixing(
+        self, parameter: str, v: Tensor, y: Tensor, scale: float, lead: Sequence[int]
+    ) -> None:
+        """Keep a product of objects with weights; ``lead`` is the shape that the rows had."""
+        lead = tuple(lead) or (1,)  # one vector is one sample
+        n, m = v.shape[-1], y.shape[-1]
+        self.note(
+            parameter,
+            v,
+            y,
+            axes=("position",) * (len(lead) - 1) + ("group",),
+            spread=lambda v: (scale * v).reshape(*lead, *v.shape[1:]),
+            gather=lambda g: g.reshape(*lead, *g.shape[1:]),
+            entries=torch.arange(n * m, device=y.device).reshape(n, m).mT,
+        )
 
 
 def _read_as_map(v: Tensor, c: Contraction) -> Tensor:

@@ -98,14 +98,17 @@ class EMLPBlock(EquivariantModule):
             y = torch.cat([gates, values + self.bilinear(values)], -1)
         return self.nonlinearity(y)  # type: ignore[no-any-return]
 
-    def on_parts(self, parts: Parts, kinds: Sequence[int] | None = None) -> Parts:
+    def on_parts(
+        self, parts: Parts, lead: Sequence[int], kinds: Sequence[int] | None = None
+    ) -> Parts:
         """The same in the coordinates of the frame.
 
         Args:
             parts: The features.
+            lead: The shape that their rows had.
             kinds: Those that are wanted of the output; all where None.
         """
-        y = self.linear.on_parts(parts)
+        y = self.linear.on_parts(parts, lead)
         own = y[0].shape[-1] - self.gates
         *gates, trivial = y[0].split([*self.gate_counts, own], -1)
         space = self.coordinates
@@ -114,7 +117,7 @@ class EMLPBlock(EquivariantModule):
         terms = sorted({s.term for k in wanted for s in space.by_kind[k]})
         sums = {t: objects[t] for t in terms}
         if self.bilinear is not None:
-            self.bilinear.add(objects, sums, in_frame=True)
+            self.bilinear.add(objects, sums, lead, in_frame=True)
         gate_of = dict(zip(self.gated_terms, gates, strict=True))
         for t in terms:
             if t in gate_of:
@@ -222,19 +225,20 @@ class EMLP(EquivariantModule):
     def forward(self, x: Tensor) -> Tensor:
         """Apply the network along the last axis, shape (*, in_features) to (*, out_features)."""
         self._require_width(x)
-        if not self.has_frame or self._record is not None:
+        if not self.has_frame:
             for block in self.blocks:
                 x = block(x)
             return self.head(x)  # type: ignore[no-any-return]
         blocks: list[Any] = list(self.blocks)
         into, out = blocks[0].linear.weight_space.into, self.head.weight_space
         assert isinstance(out, SchurWeights)
+        lead = x.shape[:-1]
         parts = into.parts(x.reshape(-1, self.in_features))
         for block in blocks[:-1]:
-            parts = block.on_parts(parts)
-        parts = blocks[-1].on_parts(parts, out.kinds)  # the rest would go nowhere
-        y = out.out.rows(self.head.on_parts(parts))
-        return y.reshape(*x.shape[:-1], self.out_features)
+            parts = block.on_parts(parts, lead)
+        parts = blocks[-1].on_parts(parts, lead, out.kinds)  # the rest would go nowhere
+        y = out.out.rows(self.head.on_parts(parts, lead))
+        return y.reshape(*lead, self.out_features)
 
 
 def _columns(rep: Rep, term: Term) -> Tensor:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -16,7 +17,13 @@ from isotropy.nn._frames import Frame, frame_of
 from isotropy.nn._module import EquivariantModule, bound, cast, floating_dtype, require_rows
 from isotropy.nn._recorder import RecordedModule
 from isotropy.nn._schur_weights import SchurBias, SchurWeights
-from isotropy.nn._weight_spaces import SharedWeights, WeightSpace, bias_space, weight_space
+from isotropy.nn._weight_spaces import (
+    RowProduct,
+    SharedWeights,
+    WeightSpace,
+    bias_space,
+    weight_space,
+)
 from isotropy.reps import Rep
 
 
@@ -90,15 +97,35 @@ class StructuredLinear(RecordedModule):
         self._require_width(x)
         weight, bias = self._matrices()
         y = functional.linear(x, weight, bias)
-        self._note(
-            "coefficients",
+        if self._recording:
+            for product in self.weight_space.products():
+                self._note_product("coefficients", product, x, y, x.shape[:-1])
+            if self.bias_space is not None:
+                for product in self.bias_space.products():
+                    self._note_bias_product(product, y, x.shape[:-1])
+        return y
+
+    def _note_bias_product(self, product: RowProduct, y: Tensor, lead: Sequence[int]) -> None:
+        ones = y.new_ones(()).expand(*y.shape[:-1], 1)
+        self._note_product("bias_coefficients", product, ones, y, lead)
+
+    def _note_product(
+        self, parameter: str, product: RowProduct, x: Tensor, y: Tensor, lead: Sequence[int]
+    ) -> None:
+        """Keep one product, whose samples and positions have the shape ``lead``."""
+        lead = tuple(lead) or (1,)  # one vector is one sample
+        own = len(product.axes) + 1
+        self.note(
+            parameter,
             x,
             y,
-            space=self.weight_space,
-            bias=None if bias is None else "bias_coefficients",
-            bias_space=self.bias_space,
+            axes=("position",) * (len(lead) - 1) + product.axes,
+            spread=partial(_rows, make=product.spread, lead=lead, own=own),
+            gather=partial(_rows, make=product.gather, lead=lead, own=own),
+            entries=product.entries.to(y.device),
+            part=product.part,
+            exact=product.exact,
         )
-        return y
 
     def _require_width(self, x: Tensor) -> None:
         require_rows(x, self.in_features, self.coefficients.dtype)
@@ -124,6 +151,14 @@ class StructuredLinear(RecordedModule):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_kept": None}
+
+
+def _rows(
+    x: Tensor, make: Callable[[Tensor], Tensor] | None, lead: tuple[int, ...], own: int
+) -> Tensor:
+    """What ``make`` makes of x, its last ``own`` axes behind those of samples and positions."""
+    rows = x if make is None else make(x)
+    return rows.reshape(*lead, *rows.shape[-own:])
 
 
 class SharedLinear(StructuredLinear):
@@ -248,16 +283,31 @@ class Linear(StructuredLinear, EquivariantModule):  # type: ignore[misc] # expor
     def forward(self, x: Tensor) -> Tensor:
         """Apply the layer along the last axis, shape (*, in_features) to (*, out_features)."""
         space = self.weight_space
-        if not isinstance(space, SchurWeights) or self._record is not None:
+        if not isinstance(space, SchurWeights):
             return super().forward(x)
         self._require_width(x)
-        parts = space.into.parts(x.reshape(-1, self.in_features))
-        return space.out.rows(self.on_parts(parts)).reshape(*x.shape[:-1], self.out_features)
+        lead = x.shape[:-1]
+        parts = self.on_parts(space.into.parts(x.reshape(-1, self.in_features)), lead)
+        return space.out.rows(parts).reshape(*lead, self.out_features)
 
-    def on_parts(self, parts: Parts) -> Parts:
-        """Apply the layer in the coordinates of its frame."""
-        assert isinstance(self.weight_space, SchurWeights)
-        return self.weight_space.on_parts(parts, self.coefficients, self.bias_coefficients)
+    def on_parts(self, parts: Parts, lead: Sequence[int]) -> Parts:
+        """Apply the layer in the coordinates of its frame.
+
+        Args:
+            parts: The features.
+            lead: The shape that their rows had.
+        """
+        space = self.weight_space
+        assert isinstance(space, SchurWeights)
+        found = space.on_parts(parts, self.coefficients, self.bias_coefficients)
+        if self._recording:
+            for product in space.products():
+                k = product.part
+                self._note_product("coefficients", product, parts[k], found[k], lead)
+            if self.bias_space is not None:
+                for product in self.bias_space.products():
+                    self._note_bias_product(product, found[product.part], lead)
+        return found
 
     def _require_width(self, x: Tensor) -> None:
         require_rows(x, self.in_features, self.coefficients.dtype, self.rep_in)

@@ -151,8 +151,8 @@ class NormNonlinearity(EquivariantModule):
         self._require_width(x)
         own = iter(() if self.offsets is None else self.offsets.split(self._learned))
         parts = []
-        for v, count, term in zip(_split(self, x), self.offset_counts, self.terms, strict=True):
-            if count == 0:
+        for i, (v, term) in enumerate(zip(_split(self, x), self.terms, strict=True)):
+            if self.offset_counts[i] == 0:
                 parts.append(functional.silu(v))
                 continue
             offset = next(own)
@@ -160,9 +160,25 @@ class NormNonlinearity(EquivariantModule):
             # the smallest normal number keeps the gradient at zero finite
             tiny = torch.finfo(objects.dtype).tiny
             length = (objects.abs().square().sum(-1, keepdim=True) + tiny).sqrt()
-            scale = functional.silu(length + offset.unsqueeze(-1)) / length
-            parts.append((objects * scale).flatten(-2))
+            shifted = length + offset.unsqueeze(-1)
+            if self._recording:
+                self._note_offset(i, shifted)
+            parts.append((objects * (functional.silu(shifted) / length)).flatten(-2))
         return _joined(self, parts)
+
+    def _note_offset(self, i: int, shifted: Tensor) -> None:
+        """Keep the addition of the offsets of term i, shape (*, copies, 1)."""
+        lead = tuple(shifted.shape[:-2]) or (1,)  # one vector is one sample
+        count, start = self.offset_counts[i], sum(self.offset_counts[:i])
+        self.note(
+            "offsets",
+            shifted.new_ones(()).expand(*lead, 1),
+            shifted,
+            axes=("position",) * (len(lead) - 1),
+            gather=lambda g: g.reshape(*lead, count),
+            entries=torch.arange(start, start + count, device=shifted.device).unsqueeze(-1),
+            part=i,
+        )
 
 
 def _set_layout(module: GatedNonlinearity | NormNonlinearity, rep: Rep) -> Layout:

@@ -6,108 +6,137 @@ whoever needs curvature asks for a record of both.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from isotropy.nn._constants import ExactConstants
-from isotropy.nn._weight_spaces import WeightSpace
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LinearOperation:
-    """One use of a weight: ``output = input @ W.T (+ bias)`` along the last axes.
+    """One use of a parameter θ as the weights of a linear map between rows.
+
+        rows of output = rows of input @ W.T,    W = θ.flatten()[entries].
+
+    Rows of the input have shape (samples, *axes, in), rows of the output (samples, *axes, out);
+    with blocks, (samples, *axes, blocks, in) and (samples, *axes, blocks, out), and each block
+    has a matrix of its own. What several operations make of one output adds up: a bias is an
+    operation whose input is one.
 
     Args:
-        parameter: The full name of the parameter, as ``model.named_parameters`` has it.
-        input: What came in, shape (*, in).
-        output: What came out, shape (*, out), part of the graph when gradients are on.
-        space: How W follows from the parameter; None where the parameter is W itself.
-        bias: The full name of the bias parameter; None where there is none.
-        bias_space: How the bias vector follows from it; None where it is the vector itself.
-        transposed: Whether the parameter is stored as (in, out).
-        scale: What the parameter is multiplied by to give W.
+        parameter: The full name of θ, as ``model.named_parameters`` has it.
+        input: What came in, as the layer had it.
+        output: What came out, as the layer has it; part of the graph when gradients are on.
+        axes: A name for each axis along which the weights are shared: "space" for positions of
+            a map, "position" for other axes of the input, "group" for the components of what a
+            group acts on.
+        spread: From the input to its rows; None where it is its own rows. Whatever stands
+            between parameter and weights (patches, a basis, a scale) goes in here.
+        gather: From a gradient at the output to its rows; None where it is its own.
+        entries: Where the weights are in θ.flatten(), shape (out, in) or (blocks, out, in);
+            None where θ, reshaped, is W.
+        blocks: Whether there are blocks.
+        part: Tells operations on different entries of one parameter apart; uses of the same
+            entries share it.
+        exact: Whether the weights have no structure that factorises, so that curvature should
+            be that of all entries together.
+        gram: Computes Σ aaᵀ over all rows a of the input, shape (in, in) or (blocks, in, in),
+            where there is a faster way than through the rows.
     """
 
     parameter: str
     input: Tensor
     output: Tensor
-    space: WeightSpace | None = None
-    bias: str | None = None
-    bias_space: WeightSpace | None = None
-    transposed: bool = False
-    scale: float = 1.0
+    axes: tuple[str, ...] = ()
+    spread: Callable[[Tensor], Tensor] | None = None
+    gather: Callable[[Tensor], Tensor] | None = None
+    entries: Tensor | None = None
+    blocks: bool = False
+    part: int = 0
+    exact: bool = False
+    gram: Callable[[Tensor], Tensor] | None = None
+
+    def input_rows(self) -> Tensor:
+        """The rows that the weights multiply, shape (samples, *axes, in), blocks before in."""
+        return self.input if self.spread is None else self.spread(self.input)
+
+    def gradient_rows(self, gradient: Tensor) -> Tensor:
+        """The rows of a gradient at the output, shape (samples, *axes, out), blocks before out."""
+        return gradient if self.gather is None else self.gather(gradient)
+
+
+class Recording(list[LinearOperation]):
+    """Operations in the order in which they happened.
+
+    Args:
+        names: The first name of every parameter by each of its names; tied ones have several.
+    """
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        super().__init__()
+        self._names = names
+
+    def append(self, operation: LinearOperation) -> None:
+        """Keep an operation, under the first name of its parameter."""
+        name = self._names.get(operation.parameter, operation.parameter)
+        same = name == operation.parameter
+        super().append(operation if same else replace(operation, parameter=name))
 
 
 class RecordedModule(ExactConstants):
     """A layer that can tell of its linear operations.
 
-    While a recording is on, ``_note`` keeps what it is told; otherwise it does nothing.
+    While a recording is on, ``note`` keeps what it is told; otherwise it does nothing. A layer
+    of your own becomes known to ``record``, and so to ``isotropy.evidence``, by inheriting from
+    this class and noting each product with a parameter in ``forward``.
+
+    Example:
+        >>> import torch
+        >>> from torch import nn
+        >>> from isotropy.nn import record
+        >>> class Scaled(RecordedModule):
+        ...     def __init__(self) -> None:
+        ...         super().__init__()
+        ...         self.weight = nn.Parameter(torch.randn(2, 3))
+        ...
+        ...     def forward(self, x: Tensor) -> Tensor:
+        ...         y = 5 * x @ self.weight.mT
+        ...         self.note("weight", x, y, spread=lambda x: 5 * x)
+        ...         return y
+        >>> with record(layer := Scaled()) as operations:
+        ...     y = layer(torch.randn(7, 3))
+        >>> torch.allclose(y, operations[0].input_rows() @ layer.weight.mT)
+        True
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._record: list[LinearOperation] | None = None
+        self._record: Recording | None = None
         self._prefix = ""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_record": None, "_prefix": ""}  # a copy records nothing
 
-    def _note(
-        self,
-        parameter: str,
-        x: Tensor,
-        y: Tensor,
-        *,
-        space: WeightSpace | None = None,
-        bias: str | None = None,
-        bias_space: WeightSpace | None = None,
-        transposed: bool = False,
-        scale: float = 1.0,
-    ) -> None:
+    @property
+    def _recording(self) -> bool:
+        return self._record is not None
+
+    def note(self, parameter: str, input: Tensor, output: Tensor, **about: Any) -> None:
+        """Keep an operation of this layer while a recording is on.
+
+        Args:
+            parameter: The name of the parameter within this layer.
+            input: What came in.
+            output: What came out.
+            **about: The rest of a ``LinearOperation``, by name.
+        """
         if self._record is not None:
-            full_bias = None if bias is None else self._prefix + bias
-            self._record.append(
-                LinearOperation(
-                    self._prefix + parameter, x, y, space, full_bias, bias_space, transposed, scale
-                )
-            )
+            self._record.append(LinearOperation(self._prefix + parameter, input, output, **about))
 
-
-@contextmanager
-def record(model: nn.Module) -> Iterator[list[LinearOperation]]:
-    """Keep every linear operation of our layers in ``model`` while the context is open.
-
-    Layers of torch itself are not recorded; give those forward hooks.
-
-    Args:
-        model: A network.
-
-    Yields:
-        The operations, in the order in which they happened.
-
-    Example:
-        >>> import torch
-        >>> from isotropy.groups import S
-        >>> from isotropy.nn import Linear
-        >>> from isotropy.reps import V
-        >>> layer = Linear(V, V, S(4))
-        >>> with record(layer) as operations:
-        ...     y = layer(torch.randn(7, 4))
-        >>> print({o.parameter: o.output.shape for o in operations})
-        {'coefficients': torch.Size([7, 4])}
-    """
-    operations: list[LinearOperation] = []
-    layers = [(n, m) for n, m in model.named_modules() if isinstance(m, RecordedModule)]
-    before = [(layer, layer._record, layer._prefix) for _, layer in layers]
-    for name, layer in layers:
-        layer._record = operations
-        layer._prefix = f"{name}." if name else ""
-    try:
-        yield operations
-    finally:
-        for layer, kept, prefix in before:
-            layer._record, layer._prefix = kept, prefix
+    def note_bias(self, parameter: str, output: Tensor, axes: tuple[str, ...] = ()) -> None:
+        """Keep the addition of a parameter, of the width of ``output``, to all its rows."""
+        ones = output.new_ones(()).expand(*output.shape[:-1], 1)
+        self.note(parameter, ones, output, axes=axes)

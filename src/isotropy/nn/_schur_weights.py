@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+from itertools import accumulate
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from isotropy.nn._coordinates import Coordinates, Parts
 from isotropy.nn._frames import Frame
-from isotropy.nn._weight_spaces import WeightSpace, drawn_by_fan_in
+from isotropy.nn._weight_spaces import RowProduct, WeightSpace, drawn_by_fan_in
 from isotropy.reps import Rep
 
 
@@ -64,6 +67,20 @@ class SchurWeights(WeightSpace):
                 zeros = coefficients.new_zeros(shape)
                 found[k] = zeros + bias if k == 0 and bias is not None else zeros
         return {k: found[k] for k in self.out.kinds}
+
+    def products(self) -> list[RowProduct]:
+        """One for each kind, from its part of the inputs to its part of the outputs."""
+        starts = accumulate(self.ranks, initial=0)
+        return [
+            RowProduct(
+                start + torch.arange(height * width).reshape(height, width),
+                partial(self._turned, k) if count > 1 else None,
+                part=k,
+            )
+            for k, count, height, width, start in zip(
+                self.kinds, self.unit_counts, self.heights, self.widths, starts, strict=False
+            )
+        ]
 
     def _turned(self, k: int, x: Tensor) -> Tensor:
         """X under each unit, (rows, d, n) to (rows, d, units · n)."""
@@ -143,3 +160,7 @@ class SchurBias(WeightSpace):
 
     def row_counts(self) -> Tensor:
         return torch.ones(self.shape[0])
+
+    def products(self) -> list[RowProduct]:
+        """One, to the part of the trivial kind."""
+        return [RowProduct(torch.arange(self.rank).unsqueeze(-1))]

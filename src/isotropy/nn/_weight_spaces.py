@@ -9,6 +9,10 @@ learning rates and priors mean what they mean for an ordinary layer.
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from itertools import accumulate
 from math import prod
 
 import torch
@@ -17,9 +21,111 @@ from torch import Tensor
 from isotropy._run import require_memory
 from isotropy.bases import Basis, equivariant_basis
 from isotropy.nn._constants import ExactConstants
-from isotropy.reps import Layout, Rep, Scalar, layout_of, without_duals
+from isotropy.reps import Layout, Rep, Scalar, Term, layout_of, without_duals
 
 LARGEST_DENSE_BLOCK = 2_000_000
+FEW_LABELS = 32  # for as many, products with their masks are faster than sums by index
+
+
+@dataclass(frozen=True)
+class RowProduct:
+    """A share of W x: rows made of x, times a matrix that is made of coefficients alone.
+
+    Args:
+        entries: Where the coefficients of the matrix are, shape (out, in).
+        spread: From inputs to rows, shape (*, rows, in); None where they are their own rows.
+        gather: From outputs to the rows that this is a share of, shape (*, rows, out); None
+            where they are their own rows.
+        part: The place of the output term, or the kind of piece.
+        axes: What the axis of the rows is called; nothing where there is no such axis.
+        exact: Whether the matrix is all there is: one row of coefficients without structure.
+    """
+
+    entries: Tensor
+    spread: Callable[[Tensor], Tensor] | None = None
+    gather: Callable[[Tensor], Tensor] | None = None
+    part: int = 0
+    axes: tuple[str, ...] = ("group",)
+    exact: bool = False
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """All maps between two terms.
+
+    Args:
+        entries: Where their coefficients are, shape (copies out, copies in · rank).
+        rows: Every map on every copy, (*, copies, size in) to (*, size out, copies, rank).
+    """
+
+    entries: Tensor
+    rows: Callable[[Tensor], Tensor]
+
+
+def _products(
+    layout_in: Layout, layout_out: Layout, pairs: Mapping[tuple[int, int], _Pair]
+) -> list[RowProduct]:
+    """One product for each output term that any map leads to: all of these maps side by side."""
+    found = []
+    for i, out in enumerate(layout_out.terms):
+        own = {j: pair for (place, j), pair in pairs.items() if place == i}
+        if own:
+            terms = {layout_in.terms[j]: pair.rows for j, pair in own.items()}
+            found.append(
+                RowProduct(
+                    torch.cat([pair.entries for pair in own.values()], 1),
+                    partial(_spread, layout=layout_in, terms=terms),
+                    partial(_gathered, layout=layout_out, term=out),
+                    part=i,
+                )
+            )
+    return found
+
+
+def _spread(x: Tensor, layout: Layout, terms: dict[Term, Callable[[Tensor], Tensor]]) -> Tensor:
+    return torch.cat(
+        [rows(_copies(x, layout, term)).flatten(-2) for term, rows in terms.items()], -1
+    )
+
+
+def _gathered(y: Tensor, layout: Layout, term: Term) -> Tensor:
+    return _copies(y, layout, term).mT
+
+
+def _copies(x: Tensor, layout: Layout, term: Term) -> Tensor:
+    """The copies of a term, (*, size of the space) to (*, copies, size)."""
+    if layout.order is not None:
+        x = x.index_select(-1, layout.order[term.columns].to(x.device))
+    else:
+        x = x[..., term.columns]
+    copies: Tensor = x.unflatten(-1, (term.count, term.size))
+    return copies
+
+
+def _first_copy(layout: Layout, term: Term) -> Tensor:
+    places = torch.arange(term.offset, term.offset + term.size)
+    return places if layout.order is None else layout.order[places]
+
+
+def _orbit_rows(x: Tensor, orbits: Callable[[Tensor], Tensor]) -> Tensor:
+    return orbits(x).transpose(-3, -2)
+
+
+def _orbit_sums(x: Tensor, labels: Tensor, signs: Tensor | None, rank: int) -> Tensor:
+    """Σ_t ± x_t over the entries t of row s with each label, shape (*, t) to (*, s, rank)."""
+    labels = labels.to(x.device)
+    signs = None if signs is None else signs.to(x.device)
+    if rank <= FEW_LABELS:
+        masks = (labels == label for label in range(rank))
+        signed = (mask if signs is None else mask * signs for mask in masks)
+        return torch.stack([x @ mask.to(x.dtype).mT for mask in signed], -1)
+    rows, columns = (labels >= 0).nonzero(as_tuple=True)
+    values = x.index_select(-1, columns)
+    values = values if signs is None else values * signs[rows, columns]
+    sums = x.new_zeros(*x.shape[:-1], len(labels) * rank)
+    sums = sums.index_add(-1, rows * rank + labels[rows, columns], values)
+    by_row: Tensor = sums.unflatten(-1, (len(labels), rank))
+    return by_row
 
 
 class WeightSpace(ExactConstants):
@@ -51,6 +157,10 @@ class WeightSpace(ExactConstants):
     def row_counts(self) -> Tensor:
         """How many weights that can differ from zero lead to each output: the fan-in, (out,)."""
 
+    @abstractmethod
+    def products(self) -> list[RowProduct]:
+        """W x as products of rows with coefficients; vectors are maps of the number one."""
+
     def right_inverse(self, weight: Tensor) -> Tensor:
         """As ``coordinates``; the name under which torch's parametrisations ask for it."""
         return self.coordinates(weight)
@@ -74,14 +184,22 @@ class SharedWeights(WeightSpace):
     Args:
         labels: An integer for every weight, 0 … rank−1, or −1 for weights that stay zero.
         signs: ±1 for every weight, or None where all are +1.
+        layouts: The terms of inputs and of outputs, where every pair of their copies has labels
+            of its own; None where nothing is known of the labels.
     """
 
     labels: Tensor
     counts: Tensor
     signs: Tensor | None
 
-    def __init__(self, labels: Tensor, signs: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        labels: Tensor,
+        signs: Tensor | None = None,
+        layouts: tuple[Layout, Layout] | None = None,
+    ) -> None:
         super().__init__()
+        self.layouts = layouts
         labels = torch.as_tensor(labels)
         if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
             raise ValueError(f"expected integer labels, got {labels.dtype}")
@@ -139,6 +257,40 @@ class SharedWeights(WeightSpace):
         fan_in = torch.zeros(self.rank)
         fan_in[labels[labels >= 0]] = self.row_counts()[rows[labels >= 0]].float()
         return drawn_by_fan_in(fan_in, dtype, device)
+
+    def products(self) -> list[RowProduct]:
+        if self.layouts is not None:
+            return _products(*self.layouts, self._pairs(*self.layouts))
+        labels, signs = self._exact["labels"], self._exact.get("signs")
+        if labels.ndim == 1 and signs is None and torch.equal(labels, torch.arange(self.rank)):
+            return [RowProduct(labels.unsqueeze(-1), axes=())]  # a plain bias
+        labels = labels.reshape(len(labels), -1)
+        signs = None if signs is None else signs.reshape(labels.shape)
+        spread = partial(_orbit_sums, labels=labels, signs=signs, rank=self.rank)
+        entries = torch.arange(self.rank).unsqueeze(0)
+        return [RowProduct(entries, spread, partial(torch.unsqueeze, dim=-1), exact=True)]
+
+    def _pairs(self, layout_in: Layout, layout_out: Layout) -> dict[tuple[int, int], _Pair]:
+        """The orbits of each pair of terms, read off the labels of its first copies."""
+        pairs: dict[tuple[int, int], _Pair] = {}
+        for i, out in enumerate(layout_out.terms):
+            rows = _first_copy(layout_out, out)
+            for j, into in enumerate(layout_in.terms):
+                box = rows.unsqueeze(-1), _first_copy(layout_in, into)
+                labels = self._exact["labels"][box]
+                if not bool((labels >= 0).any()):
+                    continue
+                start = int(labels[labels >= 0].min())
+                rank = int(labels.max()) + 1 - start
+                signs = None if self.signs is None else self._exact["signs"][box]
+                labels = torch.where(labels < 0, labels, labels - start)
+                orbits = partial(_orbit_sums, labels=labels, signs=signs, rank=rank)
+                entries = start + torch.arange(out.count * into.count * rank)
+                pairs[i, j] = _Pair(
+                    entries.reshape(out.count, into.count * rank),
+                    partial(_orbit_rows, orbits=orbits),
+                )
+        return pairs
 
 
 def canonical(q: Tensor) -> Tensor:
@@ -206,6 +358,22 @@ class _Block:
             found = self.basis.coordinates(copies) / self.scale
         coefficients: Tensor = found.mT.flatten()
         return coefficients
+
+    def pair(self, start: int, matrix: Tensor) -> _Pair:
+        """The same maps as coefficients from place ``start`` and what they multiply."""
+        m_out, m_in = self.counts
+        entries = start + torch.arange(self.rank).reshape(self.basis_rank, m_out, m_in)
+        entries = entries.permute(1, 2, 0).reshape(m_out, m_in * self.basis_rank)
+        return _Pair(entries, partial(self._rows, matrix=matrix))
+
+    def _rows(self, x: Tensor, matrix: Tensor) -> Tensor:
+        if self.basis is None:
+            return torch.einsum("qst,...nt->...snq", matrix.unflatten(-1, self.sizes), x)
+        found = []
+        for one in torch.eye(self.basis_rank, dtype=x.dtype, device=x.device):
+            # one map at a time: all of them are too many to be kept
+            found.append(x @ (self.basis.combine(one) * self.scale).reshape(self.sizes).mT)
+        return torch.stack(found, -1).transpose(-3, -2)
 
 
 class BlockWeights(WeightSpace):
@@ -294,6 +462,14 @@ class BlockWeights(WeightSpace):
         parts = [torch.full((b.rank,), fans[i]) for (i, _), b, _ in self._pairs()]
         return drawn_by_fan_in(torch.cat(parts) if parts else torch.zeros(0), dtype, device)
 
+    def products(self) -> list[RowProduct]:
+        starts = accumulate(self.ranks, initial=0)
+        pairs = {
+            place: block.pair(start, matrix)
+            for (place, block, matrix), start in zip(self._pairs(), starts, strict=False)
+        }
+        return _products(self.layout_in, self.layout_out, pairs)
+
 
 class BiasSpace(WeightSpace):
     """Vectors that the group leaves as they are: maps from the trivial representation.
@@ -323,6 +499,9 @@ class BiasSpace(WeightSpace):
     ) -> Tensor:
         return self.maps.initial(dtype, device)
 
+    def products(self) -> list[RowProduct]:
+        return self.maps.products()
+
 
 def weight_space(rep_in: Rep, rep_out: Rep) -> WeightSpace:
     """The space of all equivariant linear maps between two bound representations.
@@ -343,7 +522,8 @@ def weight_space(rep_in: Rep, rep_out: Rep) -> WeightSpace:
         "take fewer channels",
     )
     if bases and all(basis.orbits() is not None for basis in bases.values()):
-        return SharedWeights(*_labels(layout_in, layout_out, bases))
+        labels, signs = _labels(layout_in, layout_out, bases)
+        return SharedWeights(labels, signs, (layout_in, layout_out))
     return BlockWeights(layout_in, layout_out, bases)
 
 

@@ -1,0 +1,21 @@
+"""What the data say of a network: Laplace approximations, evidence, effective parameters."""
+
+from isotropy.evidence._approximate import laplace, log_marginal_likelihood
+from isotropy.evidence._blocks import Block, DenseBlock, DiagonalBlock, KroneckerBlock
+from isotropy.evidence._effective_parameters import EffectiveParameters
+from isotropy.evidence._evidence_gradient import evidence_gradient
+from isotropy.evidence._laplace import Laplace
+from isotropy.evidence._precision_groups import path_groups
+
+__all__ = [
+    "Block",
+    "DenseBlock",
+    "DiagonalBlock",
+    "EffectiveParameters",
+    "KroneckerBlock",
+    "Laplace",
+    "evidence_gradient",
+    "laplace",
+    "log_marginal_likelihood",
+    "path_groups",
+]

@@ -1,0 +1,122 @@
+"""Curvature of some entries of a parameter: Kronecker-factored, dense or diagonal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class KroneckerBlock:
+    """H = A ⊗ B of a weight matrix W, with W's rows slowest: H[(o,i),(o',i')] = B[o,o'] A[i,i'].
+
+    With several blocks (each with a matrix W of its own) H is block-diagonal, and both factors
+    are stacks; a factor with one entry for all blocks is shared by them.
+
+    Args:
+        input: A, the mean of aaᵀ over inputs a, shape (blocks, in, in).
+        output: B, the sum of gΛgᵀ over gradients at the output, shape (blocks or 1, out, out).
+        entries: Where W is in the flat parameter, shape (blocks, out, in); None where it is the
+            parameter itself.
+    """
+
+    input: Tensor
+    output: Tensor
+    entries: Tensor | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return self.input.shape[0] * self.input.shape[-1] * self.output.shape[-1]
+
+    @cached_property
+    def _spectrum(self) -> Tensor:
+        inner = torch.linalg.eigvalsh(_symmetric(self.input))
+        outer = torch.linalg.eigvalsh(_symmetric(self.output))
+        products: Tensor = outer.unsqueeze(-1) * inner.unsqueeze(-2)
+        return products.flatten().clamp_min(0)
+
+    def eigenvalues(self) -> Tensor:
+        """All eigenvalues of H: the products of those of A and B, shape (size,)."""
+        return self._spectrum
+
+    def dense(self) -> Tensor:
+        """H in the order of the parameter, shape (size, size)."""
+        outputs = self.output.expand(self.input.shape[0], -1, -1)
+        matrices = [torch.kron(b, a) for a, b in zip(self.input, outputs, strict=True)]
+        return _in_order(torch.block_diag(*matrices), self.entries)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseBlock:
+    """H itself, without further approximation.
+
+    Args:
+        matrix: H, shape (size, size).
+        entries: Where its rows are in the flat parameter; None for all, in order.
+    """
+
+    matrix: Tensor
+    entries: Tensor | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return self.matrix.shape[0]
+
+    @cached_property
+    def _spectrum(self) -> Tensor:
+        found: Tensor = torch.linalg.eigvalsh(_symmetric(self.matrix))
+        return found.clamp_min(0)
+
+    def eigenvalues(self) -> Tensor:
+        """All eigenvalues of H, shape (size,)."""
+        return self._spectrum
+
+    def dense(self) -> Tensor:
+        """H in the order of the parameter, shape (size, size)."""
+        return _in_order(self.matrix, self.entries)
+
+
+@dataclass(frozen=True, eq=False)
+class DiagonalBlock:
+    """The diagonal of H.
+
+    Args:
+        values: The diagonal, shape (size,).
+        entries: Where they are in the flat parameter; None for all, in order.
+    """
+
+    values: Tensor
+    entries: Tensor | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of entries."""
+        return self.values.shape[0]
+
+    def eigenvalues(self) -> Tensor:
+        """The diagonal, shape (size,)."""
+        return self.values
+
+    def dense(self) -> Tensor:
+        """The diagonal matrix in the order of the parameter, shape (size, size)."""
+        return _in_order(torch.diag(self.values), self.entries)
+
+
+Block: TypeAlias = KroneckerBlock | DenseBlock | DiagonalBlock
+
+
+def _symmetric(matrix: Tensor) -> Tensor:
+    return (matrix + matrix.mT) / 2
+
+
+def _in_order(matrix: Tensor, entries: Tensor | None) -> Tensor:
+    if entries is None:
+        return matrix
+    order = entries.flatten().argsort()
+    return matrix[order][:, order]

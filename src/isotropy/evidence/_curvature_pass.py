@@ -1,0 +1,234 @@
+"""A pass over data: the curvature of the log likelihood in the parameters of a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Literal, TypeAlias, get_args
+
+import torch
+from torch import Tensor, nn
+
+from isotropy._run import ProgressCallback, Step
+from isotropy.evidence._batch_curvature import BatchCurvature
+from isotropy.evidence._batches import Batches, batches_of
+from isotropy.evidence._captured import require_captured
+from isotropy.evidence._likelihoods import Likelihood
+from isotropy.evidence._output_curvature import root_columns, sampled_columns, sign_columns
+from isotropy.evidence._sharing import SharingModes
+from isotropy.evidence._sums import Structure, Sums
+from isotropy.nn import LinearOperation, record
+
+Passes: TypeAlias = Literal["exact", "sampled", "signs"]
+_FEW = 4  # samples for the check that operations account for all parameters
+_LARGEST_STACK = 2**12  # rows of all columns that go backwards together on a GPU
+
+
+@dataclass(frozen=True)
+class CurvatureOptions:
+    """How curvature is computed.
+
+    Args:
+        structure: Its form.
+        passes: "exact" for one backward pass for each column of the root of the output
+            curvature, "sampled" for labels drawn from the model, "signs" for random signs.
+        probes: How many random passes.
+        sharing: What is done along shared axes.
+        seed: Of the random passes.
+        create_graph: Whether the sums keep the graph they came from.
+    """
+
+    structure: Structure = "kronecker"
+    passes: Passes = "exact"
+    probes: int = 1
+    sharing: SharingModes = field(default_factory=lambda: SharingModes.of("expand"))
+    seed: int = 0
+    create_graph: bool = False
+
+    def __post_init__(self) -> None:
+        for name, kind in (("structure", Structure), ("passes", Passes)):
+            value, known = getattr(self, name), get_args(kind)
+            if value not in known:
+                names = ", ".join(map(repr, known))
+                raise ValueError(f"expected {name} {names}, got {value!r}")
+        if isinstance(self.probes, bool) or not isinstance(self.probes, int) or self.probes < 1:
+            raise ValueError(f"expected a positive number of probes, got {self.probes!r}")
+
+
+class CurvaturePass:
+    """Adds up the curvature of a network over batches of data.
+
+    Args:
+        model: The network.
+        likelihood: What its outputs mean.
+        parameters: The parameters that count, by name.
+        own: Whether these are the model's own; otherwise they stand in for them.
+        options: How curvature is computed.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        likelihood: Likelihood,
+        parameters: Mapping[str, Tensor],
+        *,
+        own: bool,
+        options: CurvatureOptions,
+    ) -> None:
+        self.model, self.likelihood, self.options = model, likelihood, options
+        self.own = own
+        self.parameters = {
+            name: p if own or options.create_graph else p.detach().requires_grad_()
+            for name, p in parameters.items()
+        }
+
+    def batches(self, data: Any, *, batch_size: int, subset: int | None) -> Batches:
+        """The data, where and in the precision in which the parameters are."""
+        like = next(iter(self.parameters.values()))
+        return batches_of(
+            data,
+            batch_size=batch_size,
+            subset=subset,
+            generator=self.options.seed,
+            device=like.device,
+            dtype=like.dtype,
+        )
+
+    def run(self, batches: Batches, progress: ProgressCallback | None = None) -> Sums:
+        """The sums of all batches together."""
+        sums: Sums | None = None
+        generator = torch.Generator().manual_seed(self.options.seed)
+        count = 0 if progress is None else len(batches)
+        with _evaluating(self.model):
+            for k, (x, y) in enumerate(batches):
+                if sums is None:
+                    self._require_captured(x)
+                    sums = _empty(x.device)
+                self._add(sums, x, y, generator)
+                if progress is not None:
+                    progress(Step(k + 1, count, "curvature"))
+        assert sums is not None
+        sums.total = sums.samples * batches.scale
+        return sums
+
+    def each(self, batches: Batches) -> Iterator[Sums]:
+        """The sums of each batch alone, with the same random passes as in ``run``."""
+        generator = torch.Generator().manual_seed(self.options.seed)
+        for x, y in batches:
+            sums = _empty(x.device)
+            with _evaluating(self.model):
+                self._add(sums, x, y, generator)
+            yield sums
+
+    def _call(self, x: Tensor) -> tuple[Tensor, list[LinearOperation]]:
+        with record(self.model) as operations:
+            if self.own:
+                outputs = self.model(x)
+            else:
+                outputs = torch.func.functional_call(self.model, dict(self.parameters), (x,))
+        if not isinstance(outputs, Tensor):
+            raise TypeError(f"expected a model that returns a tensor, got {type(outputs).__name__}")
+        if outputs.shape[:1] != x.shape[:1]:
+            raise ValueError(
+                f"expected an output for each of {x.shape[0]} samples, got shape "
+                f"{tuple(outputs.shape)}"
+            )
+        return outputs, operations
+
+    def _require_captured(self, x: Tensor) -> None:
+        outputs, operations = self._call(x[:_FEW])
+        self.options.sharing.require_known(operations)
+        if not outputs.requires_grad:
+            raise ValueError(
+                "expected outputs that depend on the parameters by autograd, got none that do"
+            )
+        require_captured(self.parameters, outputs, operations)
+
+    def _add(self, sums: Sums, x: Tensor, y: Tensor, generator: torch.Generator) -> None:
+        outputs, operations = self._call(x)
+        statistics = self.likelihood.statistics(outputs, y)
+        graph = self.options.create_graph
+        sums.statistics = sums.statistics + (statistics if graph else statistics.detach())
+        sums.samples = sums.samples + x.shape[0]
+        sums.class_counts = _added(sums.class_counts, self.likelihood.class_counts(outputs, y))
+        noted = [o for o in operations if o.parameter in self.parameters]
+        with torch.set_grad_enabled(graph):
+            batch = BatchCurvature(
+                sums,
+                noted,
+                self.parameters,
+                x.shape[0],
+                self.options.structure,
+                self.options.sharing,
+            )
+            for stack in self._stacks(outputs if graph else outputs.detach(), generator):
+                batch.add_columns(self._backwards(outputs, batch.outputs, stack), len(stack))
+
+    def _columns(self, outputs: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
+        """Columns v of a root of the output curvature, Σ vvᵀ = Λ, or random ones."""
+        probes = self.options.probes
+        if self.options.passes == "exact":
+            return root_columns(self.likelihood, outputs)
+        if self.options.passes == "sampled":
+            return sampled_columns(self.likelihood, outputs, probes, generator)
+        return sign_columns(self.likelihood, outputs, probes, generator)
+
+    def _stacks(self, outputs: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
+        """Columns that go backwards together, shape (columns, *outputs.shape).
+
+        A GPU is quicker with many at once; a processor has nothing to gain from it.
+        """
+        at_once = 1
+        if outputs.is_cuda and not self.options.create_graph:
+            at_once = max(1, _LARGEST_STACK // outputs.shape[0])
+        columns = self._columns(outputs, generator)
+        while few := list(islice(columns, at_once)):
+            yield torch.stack(few)
+
+    def _backwards(
+        self, outputs: Tensor, ends: Sequence[Tensor], stack: Tensor
+    ) -> Sequence[Tensor | None]:
+        """Gradients at the outputs of operations, shape (columns · samples, …)."""
+        graph = self.options.create_graph
+        if len(stack) == 1:
+            return torch.autograd.grad(
+                outputs, ends, stack[0], retain_graph=True, create_graph=graph, allow_unused=True
+            )
+        found = torch.autograd.grad(
+            outputs,
+            ends,
+            stack,
+            retain_graph=True,
+            create_graph=graph,
+            allow_unused=True,
+            is_grads_batched=True,
+        )
+        return [None if g is None else g.flatten(0, 1) for g in found]
+
+
+def _empty(device: torch.device) -> Sums:
+    nothing = torch.zeros(2, dtype=torch.float64, device=device)
+    return Sums(nothing, nothing[0], nothing[0], nothing[:0])
+
+
+def _added(counts: Tensor, more: Tensor) -> Tensor:
+    """The sum of two vectors of counts, the shorter one filled up with zeros."""
+    width = max(len(counts), len(more))
+    fill = torch.nn.functional.pad
+    return fill(counts, (0, width - len(counts))) + fill(more, (0, width - len(more)))
+
+
+@contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode, gradients on, full precision; all as before afterwards."""
+    training = [module for module in model.modules() if module.training]
+    model.eval()
+    device = next((p.device.type for p in model.parameters()), "cpu")
+    try:
+        with torch.enable_grad(), torch.autocast(device, enabled=False):
+            yield
+    finally:
+        for module in training:
+            module.training = True

@@ -1,0 +1,105 @@
+"""The patches of a map that the kernel of a convolution is multiplied with, one row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+from torch.nn import functional
+
+
+def patches(
+    x: Tensor,
+    kernel_size: Sequence[int],
+    *,
+    stride: Sequence[int] | None = None,
+    dilation: Sequence[int] | None = None,
+    padding: Sequence[tuple[int, int]] | None = None,
+    padding_mode: str = "zeros",
+) -> Tensor:
+    """Lay out what a kernel sees at each of its positions, so that a convolution is a product.
+
+    Columns are in the order of ``weight.flatten(1)``: the channel is slowest, then the places in
+    the kernel. With more than one group the channels of a group are contiguous among them.
+
+    Unless the kernel has one place, when no copy is made, the positions of all samples are laid out
+    fastest in memory: products over all rows then need no other copy.
+
+    Args:
+        x: Maps of shape (n, channels, *sizes), with any number of spatial axes.
+        kernel_size: The size of the kernel along each axis.
+        stride: The step between positions along each axis; 1 where not given.
+        dilation: The step between places of the kernel along each axis; 1 where not given.
+        padding: How much is added (before, after) along each axis; none where not given. Zeros
+            may also be taken away.
+        padding_mode: What is added, as ``torch.nn.Conv2d`` calls it: "zeros", "reflect",
+            "replicate" or "circular".
+
+    Returns:
+        Patches of shape (n, positions, channels · places).
+
+    Raises:
+        ValueError: If the settings are not one for each spatial axis, or the padded map is smaller
+            than the kernel.
+
+    Example:
+        >>> import torch
+        >>> x, weight = torch.randn(2, 3, 5, 5), torch.randn(4, 3, 3, 3)
+        >>> y = patches(x, (3, 3), stride=(2, 2)) @ weight.flatten(1).T
+        >>> expected = functional.conv2d(x, weight, stride=2)
+        >>> torch.allclose(y, expected.flatten(2).mT, atol=1e-5)
+        True
+    """
+    axes = x.ndim - 2
+    stride = stride or (1,) * axes
+    dilation = dilation or (1,) * axes
+    padding = padding or ((0, 0),) * axes
+    if any(len(given) != axes for given in (kernel_size, stride, dilation, padding)):
+        raise ValueError(
+            f"expected a kernel, a stride, a dilation and a padding for each of {axes} axes, got "
+            f"{tuple(kernel_size)}, {tuple(stride)}, {tuple(dilation)} and {tuple(padding)}"
+        )
+    x = padded(x, padding, padding_mode)
+    spans = [step * (places - 1) + 1 for places, step in zip(kernel_size, dilation, strict=True)]
+    if any(size < span for size, span in zip(x.shape[2:], spans, strict=True)):
+        raise ValueError(
+            f"expected maps of at least {tuple(spans)} after padding, got {tuple(x.shape[2:])}"
+        )
+    if max(kernel_size) == 1:
+        return every(x, stride).flatten(2).mT
+    for axis, span in enumerate(spans, start=2):
+        x = x.unfold(axis, span, stride[axis - 2])
+    # the window along each axis is now an axis of its own at the end
+    x = every(x, dilation)
+    spatial, places = range(2, 2 + axes), range(2 + axes, 2 + 2 * axes)
+    samples, columns = x.shape[0], x.shape[1] * x.shape[2 + axes :].numel()
+    x = x.permute(1, *places, 0, *spatial)
+    return x.reshape(columns, samples, x.shape[2 + axes :].numel()).permute(1, 2, 0)
+
+
+def padded(x: Tensor, padding: Sequence[tuple[int, int]], padding_mode: str = "zeros") -> Tensor:
+    """Pad the spatial axes of ``x`` by (before, after) each, as a convolution of torch does.
+
+    Example:
+        >>> import torch
+        >>> padded(torch.tensor([[[1, 2, 3]]]), [(1, 2)], "circular")
+        tensor([[[3, 1, 2, 3, 1, 2]]])
+    """
+    if not any(side for sides in padding for side in sides):
+        return x
+    last_axis_first = [side for sides in reversed(padding) for side in sides]
+    mode = "constant" if padding_mode == "zeros" else padding_mode
+    return functional.pad(x, last_axis_first, mode=mode)
+
+
+def every(x: Tensor, steps: Sequence[int]) -> Tensor:
+    """A view of every ``steps``-th entry of ``x`` along its last axes.
+
+    Example:
+        >>> import torch
+        >>> every(torch.arange(10).reshape(2, 5), [2])
+        tensor([[0, 2, 4],
+                [5, 7, 9]])
+    """
+    whole = (slice(None),) * (x.ndim - len(steps))
+    return x[whole + tuple(slice(None, None, step) for step in steps)]
