@@ -105,19 +105,18 @@ class BatchCurvature:
                 sums = self.sums.parts[operation.parameter, operation.part]
                 assert isinstance(sums, KroneckerSums)
                 sums.output = sums.output + gram.double()
-        for column in range(columns):
-            self._add_whole(at, slice(column * self.samples, (column + 1) * self.samples))
-
-    def _add_whole(self, at: Mapping[int, Tensor | None], column: slice) -> None:
-        """Add GᵀG of the gradients G of single samples, a few samples at a time."""
-        rows = []
+        whole = []
         for operation, input_rows in self.whole:
             gradient = at[id(operation.output)]
             if gradient is not None:
-                found = operation.gradient_rows(_full_precision(gradient[column]))
-                rows.append((operation, input_rows, found))
-        if not rows:
-            return
+                rows = operation.gradient_rows(_full_precision(gradient))
+                whole.append((operation, input_rows, rows))
+        for column in range(columns if whole else 0):
+            own = slice(column * self.samples, (column + 1) * self.samples)
+            self._add_whole([(operation, a, g[own]) for operation, a, g in whole])
+
+    def _add_whole(self, rows: Sequence[tuple[LinearOperation, Tensor, Tensor]]) -> None:
+        """Add GᵀG of the gradients G of single samples, a few samples at a time."""
         widest = max(self.parameters[operation.parameter].numel() for operation, *_ in rows)
         step = max(1, _LARGEST_GRADIENTS // widest)
         for start in range(0, self.samples, step):
@@ -163,7 +162,8 @@ class BatchCurvature:
             require_memory(
                 40 * size * size,
                 f"the curvature of {size:,} entries of {key[0] or 'all parameters'}",
-                "take structure='kronecker' or structure='diagonal'",
+                "take structure='diagonal'"
+                + ("" if self.structure == "kronecker" else " or structure='kronecker'"),
             )
             empty = gradient.new_zeros(size, size, dtype=torch.float64)
             self.sums.parts[key] = DenseSums(empty, entries)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import exp, inf, log
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from isotropy.evidence._laplace import Laplace
@@ -133,15 +134,22 @@ def _best_noise(
     limits: tuple[float, float],
 ) -> float:
     """The noise that the evidence wants for given precisions: its slope falls as it grows."""
-    squares, count = laplace.residuals()
     low, high = -log(limits[1]) / 2, -log(limits[0]) / 2
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         sigma = exp(middle)
         effective = laplace.effective_parameters(precisions, noise=sigma, temperature=temperature)
-        slope = squares / (sigma * sigma * temperature) - count / temperature + effective.total
+        slope = _noise_slope(laplace, middle, temperature) + effective.total
         low, high = (middle, high) if slope > 0 else (low, middle)
     return exp((low + high) / 2)
+
+
+def _noise_slope(laplace: Laplace, log_noise: float, temperature: float) -> float:
+    """The derivative of the log likelihood in log σ: (S/σ² − M)/T."""
+    with torch.enable_grad():
+        at = torch.tensor(log_noise, dtype=torch.float64, requires_grad=True)
+        value = laplace.log_likelihood(noise=at.exp(), temperature=temperature)
+        return float(torch.autograd.grad(value, at)[0])
 
 
 def _within(limits: tuple[float, float], value: float) -> float:

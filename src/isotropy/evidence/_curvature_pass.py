@@ -23,7 +23,7 @@ from isotropy.nn import LinearOperation, record
 
 Passes: TypeAlias = Literal["exact", "sampled", "signs"]
 _FEW = 4  # samples for the check that operations account for all parameters
-_LARGEST_STACK = 2**12  # rows of all columns that go backwards together on a GPU
+_LARGEST_STACK = 2**13  # rows of all columns that go backwards together on a GPU
 
 
 @dataclass(frozen=True)
@@ -79,6 +79,7 @@ class CurvaturePass:
     ) -> None:
         self.model, self.likelihood, self.options = model, likelihood, options
         self.own = own
+        self.one_by_one = False
         self.parameters = {
             name: p if own or options.create_graph else p.detach().requires_grad_()
             for name, p in parameters.items()
@@ -164,7 +165,8 @@ class CurvaturePass:
                 self.options.sharing,
             )
             for stack in self._stacks(outputs if graph else outputs.detach(), generator):
-                batch.add_columns(self._backwards(outputs, batch.outputs, stack), len(stack))
+                for gradients, count in self._backwards(outputs, batch.outputs, stack):
+                    batch.add_columns(gradients, count)
 
     def _columns(self, outputs: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
         """Columns v of a root of the output curvature, Σ vvᵀ = Λ, or random ones."""
@@ -175,37 +177,47 @@ class CurvaturePass:
             return sampled_columns(self.likelihood, outputs, probes, generator)
         return sign_columns(self.likelihood, outputs, probes, generator)
 
-    def _stacks(self, outputs: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
-        """Columns that go backwards together, shape (columns, *outputs.shape).
+    def _columns_at_once(self, outputs: Tensor) -> int:
+        """How many columns go backwards together.
 
-        A GPU is quicker with many at once; a processor has nothing to gain from it.
+        A GPU is quicker with many; a processor has nothing to gain from it.
         """
-        at_once = 1
-        if outputs.is_cuda and not self.options.create_graph:
-            at_once = max(1, _LARGEST_STACK // outputs.shape[0])
+        if self.one_by_one or self.options.create_graph or not outputs.is_cuda:
+            return 1
+        return max(1, _LARGEST_STACK // outputs.shape[0])
+
+    def _stacks(self, outputs: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
+        """Columns that go backwards together, shape (columns, *outputs.shape)."""
         columns = self._columns(outputs, generator)
-        while few := list(islice(columns, at_once)):
+        while few := list(islice(columns, self._columns_at_once(outputs))):
             yield torch.stack(few)
 
     def _backwards(
         self, outputs: Tensor, ends: Sequence[Tensor], stack: Tensor
-    ) -> Sequence[Tensor | None]:
-        """Gradients at the outputs of operations, shape (columns · samples, …)."""
+    ) -> Iterator[tuple[Sequence[Tensor | None], int]]:
+        """Gradients at the ends, shape (columns · samples, …), and the number of columns."""
+        if len(stack) > 1 and not self.one_by_one:
+            try:
+                found = torch.autograd.grad(
+                    outputs,
+                    ends,
+                    stack,
+                    retain_graph=True,
+                    allow_unused=True,
+                    is_grads_batched=True,
+                )
+                yield [None if g is None else g.flatten(0, 1) for g in found], len(stack)
+                return
+            except RuntimeError:  # memory, or an operation that cannot be batched
+                self.one_by_one = True
         graph = self.options.create_graph
-        if len(stack) == 1:
-            return torch.autograd.grad(
-                outputs, ends, stack[0], retain_graph=True, create_graph=graph, allow_unused=True
+        for column in stack:
+            yield (
+                torch.autograd.grad(
+                    outputs, ends, column, retain_graph=True, create_graph=graph, allow_unused=True
+                ),
+                1,
             )
-        found = torch.autograd.grad(
-            outputs,
-            ends,
-            stack,
-            retain_graph=True,
-            create_graph=graph,
-            allow_unused=True,
-            is_grads_batched=True,
-        )
-        return [None if g is None else g.flatten(0, 1) for g in found]
 
 
 def _empty(device: torch.device) -> Sums:

@@ -301,8 +301,8 @@ class BiLinear(EquivariantModule):
             v,
             y,
             axes=("position",) * (len(lead) - 1) + ("group",),
-            spread=lambda v: (scale * v).reshape(*lead, *v.shape[1:]),
-            gather=lambda g: g.reshape(*lead, *g.shape[1:]),
+            spread=lambda v: (scale * v).reshape(-1, *lead[1:], *v.shape[1:]),
+            gather=lambda g: g.reshape(-1, *lead[1:], *g.shape[1:]),
             entries=torch.arange(n * m, device=y.device).reshape(n, m).mT,
         )
 

@@ -158,7 +158,7 @@ def _rows(
 ) -> Tensor:
     """What ``make`` makes of x, its last ``own`` axes behind those of samples and positions."""
     rows = x if make is None else make(x)
-    return rows.reshape(*lead, *rows.shape[-own:])
+    return rows.reshape(-1, *lead[1:], *rows.shape[-own:])
 
 
 class SharedLinear(StructuredLinear):

@@ -175,7 +175,7 @@ class NormNonlinearity(EquivariantModule):
             shifted.new_ones(()).expand(*lead, 1),
             shifted,
             axes=("position",) * (len(lead) - 1),
-            gather=lambda g: g.reshape(*lead, count),
+            gather=lambda g: g.reshape(-1, *lead[1:], count),
             entries=torch.arange(start, start + count, device=shifted.device).unsqueeze(-1),
             part=i,
         )

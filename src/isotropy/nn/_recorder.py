@@ -35,7 +35,8 @@ class LinearOperation:
             group acts on.
         spread: From the input to its rows; None where it is its own rows. Whatever stands
             between parameter and weights (patches, a basis, a scale) goes in here.
-        gather: From a gradient at the output to its rows; None where it is its own.
+        gather: From a gradient at the output to its rows; None where it is its own. It may be
+            given gradients of several passes at once, as if there were more samples.
         entries: Where the weights are in θ.flatten(), shape (out, in) or (blocks, out, in);
             None where θ, reshaped, is W.
         blocks: Whether there are blocks.

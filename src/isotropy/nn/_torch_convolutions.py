@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -12,14 +12,13 @@ from torch import Tensor, nn
 
 from isotropy.nn._patch_gram import circular_gram, zero_padded_gram
 from isotropy.nn._patches import every, patches
+from isotropy.nn._told import Told
 
 Convolution: TypeAlias = nn.Conv1d | nn.Conv2d | nn.Conv3d
 TransposedConvolution: TypeAlias = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
 
 
-def convolution(
-    layer: Convolution, x: Tensor, y: Tensor
-) -> Iterator[tuple[str, Tensor, dict[str, Any]]]:
+def convolution(layer: Convolution, x: Tensor, y: Tensor) -> Told:
     """Tell of a convolution: its kernel is multiplied with the patches of the input."""
     axes = len(layer.kernel_size)
     if x.ndim != axes + 2:
@@ -45,9 +44,7 @@ def convolution(
     yield "bias", _ones(y), _output(axes)
 
 
-def transposed_convolution(
-    layer: TransposedConvolution, x: Tensor, y: Tensor
-) -> Iterator[tuple[str, Tensor, dict[str, Any]]]:
+def transposed_convolution(layer: TransposedConvolution, x: Tensor, y: Tensor) -> Told:
     """Tell of a transposed convolution: one of the input with zeros put between its places."""
     axes = len(layer.kernel_size)
     if x.ndim != axes + 2:

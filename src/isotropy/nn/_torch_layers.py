@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from torch import Tensor, nn
 
 from isotropy.nn._recorder import LinearOperation, RecordedModule, Recording
+from isotropy.nn._told import Told
 from isotropy.nn._torch_convolutions import convolution, transposed_convolution
 from isotropy.nn._torch_normalisations import (
     batch_norm,
@@ -18,8 +19,7 @@ from isotropy.nn._torch_normalisations import (
     rms_norm,
 )
 
-Told: TypeAlias = Iterator[tuple[str, Tensor, dict[str, Any]]]
-"""A parameter's name within its layer, the input, and the rest of a ``LinearOperation``."""
+Teller: TypeAlias = Callable[[Any, Tensor, Tensor], Told]
 
 
 def linear(layer: nn.Linear, x: Tensor, y: Tensor) -> Told:
@@ -31,7 +31,7 @@ def linear(layer: nn.Linear, x: Tensor, y: Tensor) -> Told:
     yield "bias", y.new_ones(()).expand(*y.shape[:-1], 1), {"axes": axes}
 
 
-_TELLERS: dict[type[nn.Module], Callable[[Any, Tensor, Tensor], Told]] = {
+_TELLERS: dict[type[nn.Module], Teller] = {
     nn.Linear: linear,
     nn.Conv1d: convolution,
     nn.Conv2d: convolution,
@@ -90,7 +90,7 @@ def listen(model: nn.Module, operations: Recording) -> Iterator[None]:
             handle.remove()
 
 
-def _teller(layer: nn.Module) -> Callable[[Any, Tensor, Tensor], Told] | None:
+def _teller(layer: nn.Module) -> Teller | None:
     if isinstance(layer, RecordedModule):
         return None
     for kind, teller in _TELLERS.items():
@@ -102,7 +102,7 @@ def _teller(layer: nn.Module) -> Callable[[Any, Tensor, Tensor], Told] | None:
 
 
 def _hook(
-    teller: Callable[[Any, Tensor, Tensor], Told], prefix: str, operations: Recording
+    teller: Teller, prefix: str, operations: Recording
 ) -> Callable[[nn.Module, tuple[Any, ...], Mapping[str, Any], Tensor], Tensor]:
     def hook(
         layer: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Tensor

@@ -5,15 +5,16 @@ Whatever they divide by, the scale γ multiplies what is normalised already: y =
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import TypeAlias
 
 from torch import Tensor, nn
 from torch.nn import functional
 
+from isotropy.nn._told import Told
+
 BatchNorm: TypeAlias = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
 InstanceNorm: TypeAlias = nn.InstanceNorm1d | nn.InstanceNorm2d | nn.InstanceNorm3d
-Told: TypeAlias = Iterator[tuple[str, Tensor, dict[str, Any]]]
 
 
 def layer_norm(layer: nn.LayerNorm, x: Tensor, y: Tensor) -> Told:

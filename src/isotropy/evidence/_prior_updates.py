@@ -1,0 +1,141 @@
+"""Steps on what the evidence learns: precisions and noise on given curvature, hyperparameters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import cos, log, pi
+from typing import Literal, TypeAlias
+
+import torch
+from torch import Tensor
+
+from isotropy.evidence._best_precisions import LIMITS
+from isotropy.evidence._laplace import Laplace
+
+Schedule: TypeAlias = Literal["cosine", "constant"]
+
+
+def share_of_rate(schedule: Schedule, done: float) -> float:
+    """What the learning rate is multiplied by, when a share of the work is done.
+
+    Example:
+        >>> share_of_rate("cosine", 0.5), share_of_rate("constant", 0.5)
+        (0.5, 1.0)
+    """
+    return 1.0 if schedule == "constant" else (1 + cos(pi * min(done, 1.0))) / 2
+
+
+class PriorUpdates:
+    """Adam on the logarithms of prior precisions, and of the noise; its state persists.
+
+    Args:
+        start: Precisions by group.
+        noise: The standard deviation of observations to begin with; None where there is none.
+        learns_noise: Whether it is learned.
+        temperature: That of the likelihood.
+        rate: The learning rate.
+        schedule: How it falls.
+        steps: Steps for each approximation.
+        updates: How many approximations there will be.
+    """
+
+    def __init__(
+        self,
+        start: Mapping[str, float],
+        *,
+        noise: float | None,
+        learns_noise: bool,
+        temperature: float,
+        rate: float,
+        schedule: Schedule,
+        steps: int,
+        updates: int,
+    ) -> None:
+        self._groups = list(start)
+        low, high = map(log, LIMITS)
+        logs = torch.tensor([log(start[group]) for group in start], dtype=torch.float64)
+        self.log_precisions = logs.clamp(low, high).requires_grad_()
+        self._given_noise, self._learns_noise = noise, learns_noise
+        self.log_noise = torch.tensor(log(noise or 1.0), dtype=torch.float64)
+        self.log_noise.requires_grad_(learns_noise)
+        learned = [self.log_precisions, *([self.log_noise] if learns_noise else [])]
+        self.adam = torch.optim.Adam(learned, lr=rate, maximize=True)
+        self._rate, self._schedule, self._steps = rate, schedule, steps
+        self._all, self._temperature = steps * updates, temperature
+
+    @property
+    def precisions(self) -> dict[str, float]:
+        """By group."""
+        values = self.log_precisions.detach().exp().tolist()
+        return dict(zip(self._groups, values, strict=True))
+
+    @property
+    def noise(self) -> float | None:
+        """The standard deviation of observations; None where there is none."""
+        return float(self.log_noise.detach().exp()) if self._learns_noise else self._given_noise
+
+    def evidence(self, found: Laplace) -> Tensor:
+        """The log evidence of an approximation with these priors."""
+        values = self.log_precisions.exp().unbind()
+        return found.log_marginal_likelihood(
+            dict(zip(self._groups, values, strict=True)),
+            noise=self.log_noise.exp() if self._learns_noise else self._given_noise,
+            temperature=self._temperature,
+        )
+
+    def update(self, found: Laplace, before: int) -> None:
+        """Take the steps for one approximation.
+
+        Args:
+            found: The approximation.
+            before: How many there have been.
+        """
+        low, high = map(log, LIMITS)
+        for k in range(self._steps):
+            done = (before * self._steps + k) / self._all
+            for group in self.adam.param_groups:
+                group["lr"] = self._rate * share_of_rate(self._schedule, done)
+            with torch.enable_grad():
+                value = self.evidence(found)
+            if not bool(value.isfinite()):
+                return  # whoever asked for it says when
+            self.adam.zero_grad()
+            value.backward()
+            self.adam.step()
+            with torch.no_grad():
+                self.log_precisions.clamp_(low, high)
+                self.log_noise.clamp_(-high / 2, -low / 2)
+
+
+class HyperparameterUpdates:
+    """Adam on parameters of layers along the gradient of the evidence.
+
+    Args:
+        parameters: By name; there may be none.
+        rate: The learning rate.
+        schedule: How it falls.
+        updates: How many steps there will be.
+    """
+
+    def __init__(
+        self, parameters: Mapping[str, Tensor], *, rate: float, schedule: Schedule, updates: int
+    ) -> None:
+        self.parameters = dict(parameters)
+        values = list(parameters.values())
+        self.adam = torch.optim.Adam(values, lr=rate, maximize=True) if values else None
+        self._rate, self._schedule, self._all = rate, schedule, updates
+
+    def update(self, gradient: Mapping[str, Tensor], before: int) -> None:
+        """Take a step.
+
+        Args:
+            gradient: Of the evidence, by name.
+            before: How many steps there have been.
+        """
+        assert self.adam is not None
+        for group in self.adam.param_groups:
+            group["lr"] = self._rate * share_of_rate(self._schedule, before / self._all)
+        for name, parameter in self.parameters.items():
+            parameter.grad = gradient[name].to(parameter)
+        self.adam.step()
+        self.adam.zero_grad()
