@@ -44,9 +44,10 @@ clean: ## remove whatever the other targets made
 
 # torch goes first and by its exact pin: a looser requirement, met with no torch installed, fetches
 # gigabytes of CUDA. The stamp is written last, so an interrupted install starts again.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt oracles.txt
 	rm -f $@
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt "$$(grep '^torch==' constraints.txt)"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,docs]'
+	$(BIN)/python -m pip install --quiet --no-deps --requirement oracles.txt
 	touch $@

@@ -228,8 +228,7 @@ def minus_log_likelihood(loss: str, f: Tensor, y: Tensor, noise: float | Tensor 
     if loss == "classification":
         return f.logsumexp(0) - f[y]
     if loss == "binary":
-        p = f.sigmoid()
-        return -(y * p.log() + (1 - y) * (1 - p).log()).sum()
+        return (torch.log1p(f.exp()) - y * f).sum()
     variance = torch.as_tensor(noise, dtype=torch.float64) ** 2
     return ((f - y).square() / variance + (2 * pi * variance).log()).sum() / 2
 
@@ -266,8 +265,7 @@ def log_likelihood(task: Task, noise: float = 1.0) -> Tensor:
     with torch.no_grad():
         outputs = task.model(task.x)
     terms = [
-        -minus_log_likelihood(task.loss, f, y, noise)
-        for f, y in zip(outputs, task.y, strict=True)
+        -minus_log_likelihood(task.loss, f, y, noise) for f, y in zip(outputs, task.y, strict=True)
     ]
     return torch.stack(terms).sum()
 
@@ -328,7 +326,8 @@ class Rows:
         if mode == "reduce":
             a, g = a.mean(1, keepdim=True), g.sum(2, keepdim=True)
         inner = torch.einsum("nri,nrj->ij", a, a) / (a.shape[0] * a.shape[1])
-        return inner, torch.einsum("nkro,nkl,nlrp->op", g, self.hessian, g)
+        outer = torch.einsum("nkro,nkl,nlrp->op", g, self.hessian, g)
+        return inner.contiguous(), outer.contiguous()
 
     def exact(self) -> Tensor:
         """Σ_n JᵀΛJ with J = Σ_r g_r a_rᵀ, the output slowest."""
@@ -445,18 +444,15 @@ def products(
     found, start = [], 0
     for copies, size in terms:
         end = start + copies * size
-        # positions before components, if there are any
-        d = slope[..., start:end, :].unflatten(-2, (copies, size)).flatten(1, -4)
-        g = gradient[..., start:end].unflatten(-1, (copies, size)).mT.flatten(2, -2)
-        own = _own_product(d if d.ndim == 4 else d.unsqueeze(1), g, curvature)
-        found += own
+        d = slope[..., start:end, :].reshape(len(slope), -1, copies, size, slope.shape[-1])
+        g = gradient[..., start:end].reshape(*gradient.shape[:2], -1, copies, size)
+        found += _own_product(d, g.mT.flatten(2, 3), curvature)
         start = end
     return found
 
 
 def _own_product(d: Tensor, g: Tensor, curvature: Tensor) -> list[Product]:
-    """From slopes (samples, positions, copies, size, coefficients) flattened to one product."""
-    d = d.reshape(d.shape[0], -1, *g.shape[3:], g.shape[2] // d.shape[1], d.shape[-1])
+    """From slopes (samples, positions, copies, size, coefficients); rows are positions · size."""
     by_copy: list[list[tuple[Tensor, int]]] = [[] for _ in range(d.shape[2])]
     for j in range(d.shape[-1]):
         touched = d[..., j].abs().amax((0, 1, 3)) > 1e-12
@@ -470,8 +466,11 @@ def _own_product(d: Tensor, g: Tensor, curvature: Tensor) -> list[Product]:
     places = torch.zeros(len(by_copy), len(columns), dtype=torch.int64)
     for copy, own in enumerate(by_copy):
         assert len(own) == len(columns)
+        free = list(range(len(columns)))
         for a, j in own:
-            (column,) = [c for c, b in enumerate(columns) if torch.allclose(a, b, atol=1e-12)]
+            # equal columns, as those of x·y and y·x, are as good as one another
+            column = next(c for c in free if torch.allclose(a, columns[c], atol=1e-12))
+            free.remove(column)
             places[copy, column] = j
     return [Product(places, Rows(torch.stack(columns, -1), g, curvature))]
 
@@ -496,8 +495,8 @@ def assert_close(ours: Tensor, truth: Tensor, tolerance: float = 1e-10) -> None:
     assert error <= tolerance, f"off by {float(error):.2e}"
 
 
-@pytest.fixture(params=[name for name in NETWORKS])
-def network(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=list(NETWORKS))
+def any_network(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 

@@ -23,11 +23,11 @@ def with_omega_aside(twin: SimpleNamespace, network: str, task: Any) -> tuple[li
 
 @pytest.mark.parametrize("structure", ["full", "block", "diagonal"])
 def test_exact_structures_are_those_of_the_jacobians(
-    twin: SimpleNamespace, network: str, structure: str
+    twin: SimpleNamespace, any_network: str, structure: str
 ) -> None:
-    loss = LOSSES[len(network) % 3]  # all of them occur
-    task = twin.made(network, loss)
-    aside, names = with_omega_aside(twin, network, task)
+    loss = LOSSES[len(any_network) % 3]  # all of them occur
+    task = twin.made(any_network, loss)
+    aside, names = with_omega_aside(twin, any_network, task)
     found = laplace(
         task.model, loss, task.data, structure=structure, hyperparameters=aside, batch_size=2
     )
@@ -90,7 +90,9 @@ def test_linear_regression_has_the_evidence_of_its_gaussian(
     design = torch.cat([x, torch.ones(7, 1).double()], 1) if with_bias else x
     delta = {"weight": 0.4, "bias": 2.5} if with_bias else {"weight": 0.4}
     prior = torch.tensor([0.4] * 3 + [2.5] * with_bias, dtype=torch.float64)
-    covariance = noise**2 * torch.eye(7, dtype=torch.float64) + design @ (1 / prior).diag() @ design.mT
+    covariance = (
+        noise**2 * torch.eye(7, dtype=torch.float64) + design @ (1 / prior).diag() @ design.mT
+    )
     gaussian = torch.distributions.MultivariateNormal(torch.zeros(7).double(), covariance)
     truth = gaussian.log_prob(y.mT).sum()
     mode = torch.linalg.solve(design.mT @ design + noise**2 * prior.diag(), design.mT @ y)
@@ -124,7 +126,9 @@ def test_kronecker_factors_of_one_datum_without_sharing_are_exact(
     """One term of the sum over n and r: aaᵀ ⊗ gΛgᵀ is what the block is."""
 
     def build() -> nn.Module:
-        return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4), nn.SiLU(), nn.Linear(4, 3))
+        return nn.Sequential(
+            nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 4), nn.SiLU(), nn.Linear(4, 3)
+        )
 
     task = twin.filled(build, (3,), loss, samples=1)
     require_exact(twin, task, found_of(task))
@@ -183,15 +187,13 @@ def test_groups_by_map_and_by_function_are_precisions_by_tensor(structure: str, 
     assert by_map.group_sizes == {"a": 25, "3.weight": 15, "3.bias": 3}
     values = {"a": 0.5, "3.weight": 4.0, "3.bias": 4.0}
     twin.assert_close(by_map.log_marginal_likelihood(values), truth, 1e-13)
-    by_function = laplace(
-        task.model, task.loss, task.data, groups=lambda name: name[0], **options
-    )
-    twin.assert_close(
-        by_function.log_marginal_likelihood({"0": 0.5, "3": 4.0}), truth, 1e-13
-    )
-    counts = by_tensor.effective_parameters({name: 0.5 for name in names})
+    by_function = laplace(task.model, task.loss, task.data, groups=lambda name: name[0], **options)
+    twin.assert_close(by_function.log_marginal_likelihood({"0": 0.5, "3": 4.0}), truth, 1e-13)
+    counts = by_tensor.effective_parameters(dict.fromkeys(names, 0.5))
     together = by_function.effective_parameters(0.5)
-    assert together.counts["0"] == pytest.approx(counts.counts["0.weight"] + counts.counts["0.bias"])
+    assert together.counts["0"] == pytest.approx(
+        counts.counts["0.weight"] + counts.counts["0.bias"]
+    )
     assert together.sizes == {"0": 25, "3": 18}
     assert by_function.effective_parameters(0.5, by="tensor").counts == pytest.approx(counts.counts)
     whole = sum(together.normalised.values())
@@ -208,7 +210,12 @@ def test_every_path_of_a_sum_has_its_group(twin: SimpleNamespace) -> None:
         "0.paths.free.bias": "0.paths.free",
     }
     found = laplace(task.model, task.loss, task.data, groups=groups)
-    assert found.group_sizes == {"0.paths.strict": 3, "0.paths.free": 12, "2.weight": 9, "2.bias": 3}
+    assert found.group_sizes == {
+        "0.paths.strict": 3,
+        "0.paths.free": 12,
+        "2.weight": 9,
+        "2.bias": 3,
+    }
     inner = PathSum({"a": nn.Linear(2, 2, bias=False), "b": nn.Linear(2, 2, bias=False)})
     outer = PathSum({"deep": nn.Sequential(nn.Linear(2, 2), inner), "plain": nn.Linear(2, 2)})
     assert path_groups(outer)["paths.deep.0.weight"] == "paths.deep"

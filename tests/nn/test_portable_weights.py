@@ -6,13 +6,13 @@ from torch import Tensor
 
 from isotropy.bases import DenseBasis
 from isotropy.groups import O13, SL, SO, DkeR3, Group, O, Sp
-from isotropy.nn import EMLP, Linear, _frames, _weight_spaces
+from isotropy.nn import EMLP, Linear, _equivariant_weights, _frames
 from isotropy.reps import Rep, Scalar, T, V
 
 
 def turned_bases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every basis in another rotation of itself, as another linear algebra library may give it."""
-    solve = _weight_spaces.equivariant_basis
+    solve = _equivariant_weights.equivariant_basis
     rng = torch.Generator().manual_seed(7)
 
     def solve_turned(rep: Rep) -> DenseBasis:
@@ -20,7 +20,7 @@ def turned_bases(monkeypatch: pytest.MonkeyPatch) -> None:
         rotation = torch.linalg.qr(torch.randn(q.shape[1], q.shape[1], generator=rng).double())[0]
         return DenseBasis(rep, q @ rotation.to(q.dtype))
 
-    for module in (_frames, _weight_spaces):
+    for module in (_frames, _equivariant_weights):
         monkeypatch.setattr(module, "equivariant_basis", solve_turned)
 
 

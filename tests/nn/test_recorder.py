@@ -19,7 +19,8 @@ from isotropy.nn import (
     LinearOperation,
     NormNonlinearity,
     SharedLinear,
-    _weight_spaces,
+    _block_weights,
+    _row_products,
     fixed_weights,
     record,
 )
@@ -138,7 +139,7 @@ def test_operations_give_the_gradient_of_every_parameter_for_every_sample(
         assert a.shape[:-1] == b.shape[:-1]
         assert a.shape[: max(1, len(lead))] == (lead or (1,))
         assert operation.axes[: len(lead) - 1] == ("position",) * (len(lead) - 1)
-        assert set(operation.axes[max(0, len(lead) - 1) :]) <= {"group"}
+        assert set(operation.axes[max(0, len(lead) - 1) :]) <= {"group", "component"}
         assert len(operation.axes) == a.ndim - 2
         assert operation.entries.shape == (b.shape[-1], a.shape[-1])
 
@@ -320,7 +321,7 @@ def test_many_orbits_give_the_same_rows_as_few(name: str, monkeypatch: pytest.Mo
     with record(model) as operations:
         model(x)
     few = [operation.input_rows() for operation in operations]
-    monkeypatch.setattr(_weight_spaces, "FEW_LABELS", 0)
+    monkeypatch.setattr(_row_products, "FEW_LABELS", 0)
     for operation, expected in zip(operations, few, strict=True):
         torch.testing.assert_close(operation.input_rows(), expected)
 
@@ -329,7 +330,7 @@ def test_many_orbits_give_the_same_rows_as_few(name: str, monkeypatch: pytest.Mo
 def test_bases_too_large_to_be_dense_give_their_rows_too(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_weight_spaces, "LARGEST_DENSE_BLOCK", 1)
+    monkeypatch.setattr(_block_weights, "LARGEST_DENSE_BLOCK", 1)
     model = built(MODELS[name]())
     assert all(block.is_plain or block.basis is not None for block in model.weight_space.blocks)
     require_gradients_by_sample(model, rows(model, 2, 3))
@@ -385,7 +386,7 @@ def test_operations_come_in_the_order_in_which_they_happened() -> None:
         second(first(first(x)))
     names = [operation.parameter for operation in operations]
     assert names == ["a.coefficients", "a.coefficients", "b.coefficients"]
-    assert operations[1].input is operations[0].output
+    assert torch.equal(operations[1].input, operations[0].output)
 
 
 def test_nothing_is_recorded_outside_and_layers_of_torch_are_recorded_too() -> None:

@@ -13,7 +13,8 @@ from isotropy._run import ProgressCallback
 from isotropy.evidence._captured import require_real
 from isotropy.evidence._curvature_pass import CurvatureOptions, CurvaturePass, Passes
 from isotropy.evidence._laplace import Laplace
-from isotropy.evidence._likelihoods import classes_without_samples, likelihood_of
+from isotropy.evidence._likelihoods import classes_without_samples
+from isotropy.evidence._losses import likelihood_of
 from isotropy.evidence._precision_groups import Groups, Precisions, groups_of
 from isotropy.evidence._sharing import Sharing, SharingModes
 from isotropy.evidence._sums import Structure, Sums
@@ -64,9 +65,11 @@ def laplace(
             drawn from the model; "signs" for random combinations. The latter two estimate the
             output factors from ``probes`` passes, for many outputs.
         probes: The number of random passes.
-        sharing: What KFAC does along axes that share weights: "expand", "reduce" or "exact",
-            or one of these for each of the axes "space", "position", "group", and "channel"
-            for blocks (see ``isotropy.evidence.Sharing``).
+        sharing: What KFAC does along axes that share weights: "expand" (rows as if they were
+            samples), "reduce" (their mean and sum), "exact" (no factors), or one of these for
+            each of "space" (positions of a map), "position" (other axes), "group" (things that
+            a group permutes), "component" (of vectors; "expand" or "exact") and "channel"
+            (blocks, each with an output factor of its own unless told otherwise).
         subset: Take so many samples at random, for all of them.
         batch_size: Samples that go through the network together; a loader has its own.
         seed: Of the subset and of random passes.
@@ -93,15 +96,15 @@ def laplace(
     options = CurvatureOptions(
         structure, passes, probes, SharingModes.of(sharing), seed, create_graph
     )
+    if create_graph and process_group is not None:
+        raise ValueError(
+            "expected create_graph=False with a process group, got True: sums of several "
+            "processes have no graph; use evidence_gradient"
+        )
     work = prepared(model, loss, params, hyperparameters, options)
     batches = work.batches(data, batch_size=batch_size, subset=subset)
     sums = work.run(batches, progress)
     if process_group is not None:
-        if create_graph:
-            raise ValueError(
-                "expected create_graph=False with a process group, got True: sums of several "
-                "processes have no graph; use evidence_gradient"
-            )
         sums.add_up(process_group)
     return from_sums(work, sums, groups)
 

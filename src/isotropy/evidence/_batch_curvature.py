@@ -16,6 +16,19 @@ from isotropy.nn import LinearOperation
 _LARGEST_GRADIENTS = 2**25  # numbers in the gradients of a few samples together
 
 
+def places_of_whole(
+    operations: Sequence[LinearOperation], structure: Structure, sharing: SharingModes
+) -> set[int]:
+    """The places of operations whose curvature is not a Kronecker product.
+
+    All uses of the same weights are treated alike.
+    """
+    if structure != "kronecker":
+        return set(range(len(operations)))
+    unfit = {(o.parameter, o.part) for o in operations if not sharing.factorises(o)}
+    return {k for k, o in enumerate(operations) if (o.parameter, o.part) in unfit}
+
+
 class BatchCurvature:
     """Adds the curvature of one batch to the sums of a pass.
 
@@ -42,8 +55,9 @@ class BatchCurvature:
         self.outputs = list({id(o.output): o.output for o in operations}.values())
         self.factored: list[LinearOperation] = []
         self.whole: list[tuple[LinearOperation, Tensor]] = []
-        for operation in operations:
-            if structure == "kronecker" and sharing.factorises(operation):
+        whole = places_of_whole(operations, structure, sharing)
+        for place, operation in enumerate(operations):
+            if place not in whole:
                 self.factored.append(operation)
                 self._add_input(operation)
             else:  # every column wants the rows of its input again

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import (
-    BatchSampler,
-    DataLoader,
-    IterableDataset,
-    RandomSampler,
-    SequentialSampler,
-    Subset,
-    SubsetRandomSampler,
-    TensorDataset,
-)
-from torch.utils.data import Dataset as MapStyle
+from torch.utils.data import TensorDataset
 
 from isotropy._run import generator as make_generator
 from isotropy.data import Dataset
-
-_ACCEPTED = "a pair (x, y) of tensors or arrays, a Dataset, a DataLoader or a list of batches"
+from isotropy.evidence._loaders import (
+    loader_of,
+    loader_of_rows,
+    no_samples,
+    numbers_of,
+    rows_of,
+    type_name,
+)
 
 
 class Batches:
@@ -59,7 +55,7 @@ class Batches:
         self._source, self._device, self._dtype = source, device, dtype
         self._total, self._used, self._batches = total, used, batches
         if used == 0:
-            raise _empty()
+            raise no_samples()
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         for x, y in self._pairs():
@@ -96,7 +92,7 @@ class Batches:
             samples, batches = samples + len(x), batches + 1
             yield x, y
         if samples == 0:
-            raise _empty()
+            raise no_samples()
         if self._used is None or self._batches is None:
             self._used, self._batches = samples, batches
 
@@ -156,17 +152,17 @@ def batches_of(
         chosen = None if subset is None else _drawn(torch.arange(len(x)), subset, generator)
         source = _Rows(x, y, chosen, int(batch_size))
         return Batches(source, total=len(x), used=source.used, batches=len(source), **placed)
-    loader = _loader(data, int(batch_size))
+    loader = loader_of(data, int(batch_size))
     if subset is not None:
         if loader is None:
-            raise ValueError(f"expected data of known rows for a subset, got {_name(data)}")
-        rows = _rows_of(loader)
+            raise ValueError(f"expected data of known rows for a subset, got {type_name(data)}")
+        rows = rows_of(loader)
         chosen = _drawn(rows, subset, generator)
-        part = _loader_of_rows(loader, chosen.tolist(), int(batch_size))
+        part = loader_of_rows(loader, chosen.tolist(), int(batch_size))
         return Batches(part, total=len(rows), used=len(chosen), batches=len(part), **placed)
     if loader is None:
         return Batches(data, **placed)
-    return Batches(loader, **_numbers_of(loader), **placed)
+    return Batches(loader, **numbers_of(loader), **placed)
 
 
 # --- arrays -----------------------------------------------------------------------------------
@@ -195,7 +191,7 @@ class _Rows:
 def _arrays(data: Any) -> tuple[Tensor, Tensor] | None:
     """Inputs and targets, where the data are held as two arrays."""
     if isinstance(data, Tensor | np.ndarray):
-        raise ValueError(f"expected inputs and targets, got one {_name(data)} without targets")
+        raise ValueError(f"expected inputs and targets, got one {type_name(data)} without targets")
     if isinstance(data, Dataset):
         if data.y is None:
             raise ValueError(f"{data.source}: expected inputs and targets, got no targets")
@@ -211,10 +207,10 @@ def _arrays(data: Any) -> tuple[Tensor, Tensor] | None:
 
 def _pair(batch: Any) -> tuple[Tensor, Tensor]:
     if isinstance(batch, Tensor | np.ndarray):
-        raise ValueError(f"expected batches (x, y), got one {_name(batch)} without targets")
+        raise ValueError(f"expected batches (x, y), got one {type_name(batch)} without targets")
     if not isinstance(batch, tuple | list) or len(batch) != 2:
         count = f" of {len(batch)}" if isinstance(batch, tuple | list) else ""
-        raise ValueError(f"expected a pair (x, y), got a {_name(batch)}{count}")
+        raise ValueError(f"expected a pair (x, y), got a {type_name(batch)}{count}")
     if batch[1] is None:
         raise ValueError("expected inputs and targets, got no targets")
     x, y = _tensor(batch[0], "inputs"), _tensor(batch[1], "targets")
@@ -231,86 +227,15 @@ def _tensor(values: Any, what: str) -> Tensor:
         native = np.require(values, values.dtype.newbyteorder("="), ["C", "W"])
         values = torch.from_numpy(native)
     if not isinstance(values, Tensor):
-        raise TypeError(f"expected a tensor or an array as {what}, got {_name(values)}")
+        raise TypeError(f"expected a tensor or an array as {what}, got {type_name(values)}")
     if values.ndim == 0:
         raise ValueError(f"expected {what} of shape (samples, …), got a single number")
     return values
 
 
-# --- loaders ----------------------------------------------------------------------------------
-
-
-def _loader(data: Any, batch_size: int) -> DataLoader[Any] | None:
-    """A loader of the data; None for other things that can be iterated again."""
-    if isinstance(data, DataLoader):
-        return data
-    if isinstance(data, Iterator):
-        raise ValueError(f"expected data that can be iterated more than once, got a {_name(data)}")
-    if isinstance(data, MapStyle):
-        if isinstance(data, IterableDataset) or hasattr(data, "__len__"):
-            return _new_loader(data, batch_size)
-        raise ValueError(f"expected a data set with a length, got a {_name(data)} without")
-    if isinstance(data, str | bytes | Mapping) or not isinstance(data, Iterable):
-        raise TypeError(f"expected as data {_ACCEPTED}, got {_name(data)}")
-    return None
-
-
-def _new_loader(data: MapStyle[Any], batch_size: int, **options: Any) -> DataLoader[Any]:
-    if not isinstance(data, IterableDataset) and len(data) == 0:  # type: ignore[arg-type]
-        raise _empty()
-    # a generator of its own: PyTorch's global one is never touched
-    return DataLoader(data, batch_size, generator=torch.Generator(), **options)
-
-
-def _loader_of_rows(
-    loader: DataLoader[Any], rows: Sequence[int], batch_size: int
-) -> DataLoader[Any]:
-    return _new_loader(
-        Subset(loader.dataset, rows),
-        loader.batch_size or batch_size,
-        collate_fn=loader.collate_fn,
-        num_workers=loader.num_workers,
-        worker_init_fn=loader.worker_init_fn,
-    )
-
-
-def _numbers_of(loader: DataLoader[Any]) -> dict[str, int]:
-    """What a loader will yield, where its sampler tells."""
-    sampler = loader.batch_sampler
-    if type(sampler) is not BatchSampler or isinstance(loader.dataset, IterableDataset):
-        return {}
-    try:
-        total = len(sampler.sampler)  # type: ignore[arg-type]
-    except TypeError:
-        return {}
-    used = total - total % sampler.batch_size if sampler.drop_last else total
-    return {"total": total, "used": used, "batches": len(sampler)}
-
-
-def _rows_of(loader: DataLoader[Any]) -> Tensor:
-    """The rows of its data set that a loader visits, each of them once."""
-    if isinstance(loader.dataset, IterableDataset):
-        raise ValueError(
-            f"expected data of known rows for a subset, got the stream {_name(loader.dataset)}"
-        )
-    batches = loader.batch_sampler
-    sampler = batches.sampler if type(batches) is BatchSampler else None
-    count = len(loader.dataset)  # type: ignore[arg-type]
-    if type(sampler) is SequentialSampler:
-        return torch.arange(count)
-    if type(sampler) is RandomSampler and not sampler.replacement and len(sampler) == count:
-        return torch.arange(count)
-    if type(sampler) is SubsetRandomSampler:
-        return torch.tensor(sorted(int(row) for row in sampler.indices))
-    got = _name(batches if sampler is None else sampler)
-    raise ValueError(
-        f"expected a loader that visits every row of its sampler once for a subset, got {got}"
-    )
-
-
 def _drawn(rows: Tensor, subset: int, generator: torch.Generator | int | None) -> Tensor:
     if len(rows) == 0:
-        raise _empty()
+        raise no_samples()
     if isinstance(subset, bool) or not isinstance(subset, Integral):
         raise TypeError(f"expected a whole number of samples as the subset, got {subset!r}")
     if not 1 <= subset <= len(rows):
@@ -318,11 +243,3 @@ def _drawn(rows: Tensor, subset: int, generator: torch.Generator | int | None) -
     rng = make_generator(generator)
     order = torch.randperm(len(rows), generator=rng, device=rng.device).cpu()
     return rows[order[:subset].sort().values]
-
-
-def _empty() -> ValueError:
-    return ValueError("expected at least one sample, got none")
-
-
-def _name(value: Any) -> str:
-    return type(value).__name__

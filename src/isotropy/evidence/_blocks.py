@@ -47,7 +47,8 @@ class KroneckerBlock:
     def dense(self) -> Tensor:
         """H in the order of the parameter, shape (size, size)."""
         outputs = self.output.expand(self.input.shape[0], -1, -1)
-        matrices = [torch.kron(b, a) for a, b in zip(self.input, outputs, strict=True)]
+        pairs = zip(self.input.contiguous(), outputs.contiguous(), strict=True)
+        matrices = [torch.kron(b, a) for a, b in pairs]
         return _in_order(torch.block_diag(*matrices), self.entries)
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from isotropy.evidence._sample_gradients import sample_gradients, scattered
 from isotropy.nn import LinearOperation
 
-_TOLERANCE = {torch.float64: 1e-7, torch.float32: 1e-3}
+# relative to the gradient, and to the sum of the sizes of its terms, which may cancel
+_TOLERANCES = {torch.float64: (1e-7, 1e-12), torch.float32: (1e-2, 1e-4)}
 
 
 def require_captured(
@@ -45,6 +46,7 @@ def require_captured(
     )
     by_autograd = dict(zip(names, found, strict=False))
     by_operations = _from_operations(noted, found[len(names) :], parameters)
+    sizes = _from_operations(noted, found[len(names) :], parameters, sizes=True)
     for name in names:
         expected = by_autograd[name]
         if expected is None:
@@ -61,11 +63,77 @@ def require_captured(
         got = by_operations.get(name, torch.zeros_like(expected))
         error = (got - expected).norm()
         scale = expected.norm() + got.norm()
-        if not error <= _TOLERANCE.get(expected.dtype, 5e-2) * scale:
+        near, rounding = _TOLERANCES.get(expected.dtype, (5e-2, 1e-2))
+        terms = sizes.get(name, torch.zeros_like(expected)).norm()
+        if not (error <= near * scale or error <= rounding * terms):
+            apart = float((error / scale).detach())
             raise ValueError(
                 f"expected {name} to act through its recorded operations alone, got other uses "
-                f"of it (its gradient differs by {float(error / scale):.1%}): such a parameter "
-                "has no curvature here; name it in hyperparameters=, or freeze it"
+                f"of it (its gradient differs by {apart:.1%}): such a parameter has no curvature "
+                "here; name it in hyperparameters=, or freeze it"
+            )
+
+
+def require_separate(
+    outputs: Tensor, alone: Tensor, operations: Sequence[LinearOperation], by_sample: set[int]
+) -> None:
+    """Refuse a network that mixes samples, and rows that are not samples where they must be.
+
+    Args:
+        outputs: What the network gives for a few samples together.
+        alone: What it gives for the first of them alone.
+        operations: What was recorded of the few together.
+        by_sample: The places of operations whose first axis has to be that of samples.
+
+    Raises:
+        ValueError: If an output depends on other samples, or a first axis is another.
+    """
+    change = (outputs[:1] - alone).detach().abs().max()
+    size = outputs.detach().abs().max()
+    if not change <= 1e3 * torch.finfo(outputs.dtype).eps ** 0.75 * size:
+        raise ValueError(
+            "expected outputs that depend on their own sample alone, got ones that change with "
+            "the rest of the batch: the evidence needs samples that are independent (a "
+            "normalisation by statistics of the batch is not)"
+        )
+    chosen = [o for k, o in enumerate(operations) if k in by_sample]
+    if len(outputs) < 2 or not chosen:
+        return
+    first = torch.zeros_like(outputs)
+    first[0] = 1
+    gradients = torch.autograd.grad(
+        outputs, [o.output for o in chosen], first, retain_graph=True, allow_unused=True
+    )
+    for operation, gradient in zip(chosen, gradients, strict=True):
+        if gradient is not None and bool(operation.gradient_rows(gradient)[1:].any()):
+            raise ValueError(
+                f"expected samples along the first axis of what {operation.parameter} sees, got "
+                "another axis there: only Kronecker factors with sharing='expand' can do without "
+                "knowing which row is whose"
+            )
+
+
+def require_one_layout(operations: Sequence[LinearOperation]) -> None:
+    """Refuse uses of one parameter as different matrices, which have no common factors.
+
+    Raises:
+        ValueError: If a parameter has such uses.
+    """
+    seen: dict[tuple[str, int], Tensor | None] = {}
+    for operation in operations:
+        key = operation.parameter, operation.part
+        entries = seen.setdefault(key, operation.entries)
+        same = entries is operation.entries or (
+            entries is not None
+            and operation.entries is not None
+            and entries.shape == operation.entries.shape
+            and bool((entries == operation.entries).all())
+        )
+        if not same:
+            raise ValueError(
+                f"expected all uses of {operation.parameter} to take it as the same matrix, got "
+                "another arrangement (a convolution tied to its transpose?): take "
+                "structure='block' or structure='diagonal'"
             )
 
 
@@ -73,12 +141,17 @@ def _from_operations(
     operations: Sequence[LinearOperation],
     gradients: Sequence[Tensor | None],
     parameters: Mapping[str, Tensor],
+    *,
+    sizes: bool = False,
 ) -> dict[str, Tensor]:
+    """The gradients of all parameters, or the sums of the absolute values of their terms."""
     parts = []
     for operation, gradient in zip(operations, gradients, strict=True):
         if gradient is not None:
             rows = operation.gradient_rows(gradient)
             inputs = operation.input_rows()
+            if sizes:
+                rows, inputs = rows.abs(), inputs.abs()
             # samples need not be told apart: all rows add up
             one = sample_gradients(operation, inputs.unsqueeze(0), rows.unsqueeze(0))
             parts.append((operation, one))

@@ -12,9 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback, Step
-from isotropy.evidence._batch_curvature import BatchCurvature
+from isotropy.evidence._batch_curvature import BatchCurvature, places_of_whole
 from isotropy.evidence._batches import Batches, batches_of
-from isotropy.evidence._captured import require_captured
+from isotropy.evidence._captured import (
+    require_captured,
+    require_one_layout,
+    require_separate,
+)
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._output_curvature import root_columns, sampled_columns, sign_columns
 from isotropy.evidence._sharing import SharingModes
@@ -81,7 +85,9 @@ class CurvaturePass:
         self.own = own
         self.one_by_one = False
         self.parameters = {
-            name: p if own or options.create_graph else p.detach().requires_grad_()
+            name: p
+            if own or (options.create_graph and p.requires_grad)
+            else p.detach().requires_grad_()
             for name, p in parameters.items()
         }
 
@@ -105,7 +111,7 @@ class CurvaturePass:
         with _evaluating(self.model):
             for k, (x, y) in enumerate(batches):
                 if sums is None:
-                    self._require_captured(x)
+                    self._check(x)
                     sums = _empty(x.device)
                 self._add(sums, x, y, generator)
                 if progress is not None:
@@ -138,14 +144,24 @@ class CurvaturePass:
             )
         return outputs, operations
 
-    def _require_captured(self, x: Tensor) -> None:
+    def _check(self, x: Tensor) -> None:
+        """Refuse a network, data or options that do not go together, on a few samples."""
         outputs, operations = self._call(x[:_FEW])
-        self.options.sharing.require_known(operations)
+        if not bool(outputs.isfinite().all()):
+            return  # the likelihood says so, with the place
+        sharing, structure = self.options.sharing, self.options.structure
+        sharing.require_known(operations)
         if not outputs.requires_grad:
             raise ValueError(
                 "expected outputs that depend on the parameters by autograd, got none that do"
             )
         require_captured(self.parameters, outputs, operations)
+        noted = [o for o in operations if o.parameter in self.parameters]
+        by_sample = places_of_whole(noted, structure, sharing)
+        by_sample |= {k for k, o in enumerate(noted) if sharing.reduced_axes(o)}
+        require_separate(outputs, self._call(x[:1])[0], noted, by_sample)
+        if structure == "kronecker":
+            require_one_layout(noted)
 
     def _add(self, sums: Sums, x: Tensor, y: Tensor, generator: torch.Generator) -> None:
         outputs, operations = self._call(x)

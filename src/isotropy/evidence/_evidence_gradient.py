@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -92,7 +93,7 @@ def evidence_gradient(
         >>> bool(gradient["log_scale"] > 0)  # the data ask for more
         True
     """
-    names = list(hyperparameters)
+    names = [hyperparameters] if isinstance(hyperparameters, str) else list(hyperparameters)
     if not names:
         raise ValueError("expected at least one hyperparameter, got none")
     plain = CurvatureOptions(structure, passes, probes, SharingModes.of(sharing), seed, False)
@@ -113,24 +114,36 @@ def evidence_gradient(
     own = dict(second.model.named_parameters())
     total = {name: torch.zeros_like(own[name]) for name in names}
     reached = set()
-    for batch in second.each(batches):
-        terms = [
-            (slope * tensor).sum()
-            for slope, tensor in zip(slopes, batch.tensors(), strict=True)
-            if slope is not None and tensor.requires_grad
-        ]
-        if not terms:
-            continue
-        parts = torch.autograd.grad(
-            torch.stack(terms).sum(), [own[name] for name in names], allow_unused=True
-        )
-        for name, part in zip(names, parts, strict=True):
-            if part is not None:
-                reached.add(name)
-                total[name] += part
+    with _differentiable([own[name] for name in names]):
+        for batch in second.each(batches):
+            terms = [
+                (slope * tensor).sum()
+                for slope, tensor in zip(slopes, batch.tensors(), strict=True)
+                if slope is not None and tensor.requires_grad
+            ]
+            parts = torch.autograd.grad(
+                torch.stack(terms).sum(), [own[name] for name in names], allow_unused=True
+            )
+            for name, part in zip(names, parts, strict=True):
+                if part is not None:
+                    reached.add(name)
+                    total[name] += part
     for name in names:
         if name not in reached:
             raise ValueError(f"expected hyperparameters that the outputs depend on, got {name}")
         if process_group is not None:
             torch.distributed.all_reduce(total[name], group=process_group)
     return value.detach(), total
+
+
+@contextmanager
+def _differentiable(parameters: Sequence[Tensor]) -> Iterator[None]:
+    """Frozen parameters require gradients meanwhile."""
+    frozen = [parameter for parameter in parameters if not parameter.requires_grad]
+    for parameter in frozen:
+        parameter.requires_grad_(True)
+    try:
+        yield
+    finally:
+        for parameter in frozen:
+            parameter.requires_grad_(False)

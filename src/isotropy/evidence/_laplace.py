@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import log, pi
+from numbers import Real
 from typing import Literal
 
 import torch
@@ -204,6 +205,9 @@ class Laplace:
             weight        2.0   2  100.0%
             bias          1.0   1  100.0%
         """
+        if by not in ("group", "tensor"):
+            raise ValueError(f"expected by 'group' or 'tensor', got {by!r}")
+        self.log_likelihood(noise=noise, temperature=temperature)  # refuses what is out of range
         delta = precision_of(self.groups.values(), precisions)
         scale = self._curvature_scale(noise, temperature)
         sizes = {name: p.numel() for name, p in self.parameters.items()}
@@ -221,6 +225,8 @@ class Laplace:
 
 
 def _temperature(value: float | Tensor) -> Tensor:
+    if not isinstance(value, Real | Tensor):
+        raise TypeError(f"expected a number as the temperature, got {value!r}")
     found = torch.as_tensor(value, dtype=torch.float64)
     if found.numel() != 1 or not 0 < float(found.detach()) < float("inf"):
         raise ValueError(f"expected a positive temperature, got {value}")

@@ -65,6 +65,7 @@ def learn_priors(
         learning_rate: Of the parameters.
         optimiser: Called with the parameters and ``lr=learning_rate``: a class of
             ``torch.optim``, or ``partial(torch.optim.SGD, momentum=0.9)``; Adam where None.
+            Where paths can do each other's work, momentum follows the exchange sooner.
         schedule: "cosine" to let the rate fall to zero step by step, or "constant".
         burn_in: After how many epochs the priors are updated first; where there are no more
             epochs than that, they stay as given.

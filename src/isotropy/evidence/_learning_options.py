@@ -51,7 +51,7 @@ class LearningOptions:
             value = getattr(self, name)
             if name == "noise" and value is None:
                 continue
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < value < inf:
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < inf:
                 raise ValueError(f"expected a positive number as {name}, got {value!r}")
         for name in ("schedule", "hyper_schedule"):
             if getattr(self, name) not in get_args(Schedule):
@@ -75,4 +75,8 @@ class LearningOptions:
 
     def to_json(self) -> dict[str, Any]:
         """All of them, of what JSON knows."""
-        return {**asdict(self), "curvature": {k: self.curvature[k] for k in sorted(self.curvature)}}
+        plain = asdict(self)
+        numbers: dict[str, Any] = {name: int(plain[name]) for name in _LEAST}
+        numbers |= {n: None if plain[n] is None else float(plain[n]) for n in _POSITIVE}
+        chosen = {name: self.curvature[name] for name in sorted(self.curvature)}
+        return {**plain, **numbers, "curvature": chosen}

@@ -2,44 +2,290 @@
 
 from __future__ import annotations
 
-import json
 import os
-import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from itertools import islice
 from math import isfinite
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import Checkpoint, ProgressCallback, Step
+from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.evidence._approximate import laplace, prepared
 from isotropy.evidence._batches import Batches, batches_of
 from isotropy.evidence._curvature_pass import CurvatureOptions
 from isotropy.evidence._evidence_gradient import evidence_gradient
 from isotropy.evidence._laplace import Laplace
+from isotropy.evidence._learning_checkpoint import LearningCheckpoint, LearningState
 from isotropy.evidence._learning_options import LearningOptions
-from isotropy.evidence._map_training import Diverged, MapTraining, generators_of, shuffled
+from isotropy.evidence._map_training import MapTraining, generators_of, shuffled
 from isotropy.evidence._path_priors import PathPriors
-from isotropy.evidence._precision_groups import Groups, Precisions, groups_of, path_groups
-from isotropy.evidence._precision_groups import precision_of as precisions_of
+from isotropy.evidence._precision_groups import (
+    Groups,
+    Precisions,
+    groups_of,
+    path_groups,
+    precision_of,
+)
 from isotropy.evidence._prior_history import LearnedPriors, PriorEstimate
 from isotropy.evidence._prior_updates import HyperparameterUpdates, PriorUpdates
 from isotropy.evidence._sharing import SharingModes
-from isotropy.evidence._training_state import (
-    Randomness,
-    digest_of,
-    model_tensors,
-    modes_kept,
-    optimiser_state,
-    put_back,
-    set_optimiser_state,
-)
+from isotropy.evidence._training_state import Randomness, model_tensors, modes_kept
 
-_FORMAT = "learn_priors 1"
-_SECONDS_BETWEEN_FILES = 30.0
 _FEW = 4  # samples for a trial of the curvature before training begins
+
+
+class LearningRun:
+    """Everything that takes part in one call of ``learn_priors``; arguments as there.
+
+    Raises:
+        TypeError: If the optimiser is none.
+        ValueError: If options, parameters, groups or data do not go together.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        loss: Any,
+        data: Any,
+        options: LearningOptions,
+        *,
+        optimiser: Callable[..., torch.optim.Optimizer],
+        groups: Groups,
+        precisions: Precisions | None,
+        hyperparameters: Iterable[str],
+        evidence_data: Any,
+        checkpoint: str | os.PathLike[str] | None,
+    ) -> None:
+        self.model, self.options, self.evidence_data = model, options, evidence_data
+        one = isinstance(hyperparameters, str)
+        names = [str(hyperparameters)] if one else list(dict.fromkeys(hyperparameters))
+        self.work = prepared(model, loss, None, names, _curvature_options(options))
+        bare, parameters = self.work.model, self.work.parameters
+        self.likelihood = self.work.likelihood
+        gaussian = self.likelihood.has_noise
+        if options.noise is not None and not gaussian:
+            raise ValueError(f"expected no noise for {self.likelihood.name}, got {options.noise:g}")
+        own = dict(bare.named_parameters())
+        for name in names:
+            if not own[name].requires_grad:
+                raise ValueError(
+                    f"expected hyperparameters that require gradients, got {name}, which is frozen"
+                )
+        if groups is None:
+            groups = {n: group for n, group in path_groups(bare).items() if n in parameters}
+        self.groups = groups_of(parameters, groups)
+        self.paths = PathPriors(bare, self.groups)
+        start = dict.fromkeys(self.groups.values(), 1.0) | self.paths.precisions()
+        if precisions is not None:
+            start = {n: float(p) for n, p in precision_of(start, precisions).items()}
+        updates = len(options.estimates)
+        self.priors = PriorUpdates(
+            start,
+            noise=(1.0 if options.noise is None else options.noise) if gaussian else None,
+            learns_noise=gaussian and options.noise is None,
+            temperature=options.temperature,
+            rate=options.hyper_learning_rate,
+            schedule=options.hyper_schedule,
+            steps=options.steps,
+            updates=updates,
+        )
+        self.hyperparameters = HyperparameterUpdates(
+            {name: own[name] for name in names},
+            rate=options.hyper_learning_rate,
+            schedule=options.hyper_schedule,
+            updates=updates,
+        )
+        like = next(iter(parameters.values()))
+        source = shuffled(data, options.batch_size, make_generator(options.seed))
+        self.training = MapTraining(
+            model,
+            self.likelihood,
+            parameters,
+            self.groups,
+            _placed(source, options.batch_size, like),
+            _made(optimiser, list(parameters.values()), options.learning_rate),
+            schedule=options.schedule,
+            epochs=options.epochs,
+            temperature=options.temperature,
+        )
+        self.randomness = Randomness(generators_of(source, evidence_data), like.device)
+        self.state = LearningState(
+            model_tensors(bare),
+            {"optimiser": self.training.optimiser, "priors": self.priors.adam}
+            | ({"hyperparameters": h} if (h := self.hyperparameters.adam) is not None else {}),
+            {"precisions": self.priors.log_precisions, "noise": self.priors.log_noise},
+            self.randomness,
+        )
+        self.checkpoint: LearningCheckpoint | None = None
+        if checkpoint is not None:
+            about = {
+                "model": {n: f"{t.dtype} {tuple(t.shape)}" for n, t in self.state.model.items()},
+                "loss": self.likelihood.name,
+                "groups": self.groups,
+                "precisions": None if precisions is None else start,
+                "hyperparameters": names,
+                "optimiser": _described(self.training.optimiser),
+                **options.to_json(),
+            }
+            held = {"data": data, "evidence_data": evidence_data}
+            self.checkpoint = LearningCheckpoint(checkpoint, about, held)
+        self._found: Laplace | None = None  # the approximation at the present parameters
+
+    def learned(self, progress: ProgressCallback | None) -> LearnedPriors:
+        """Run to the end, from the beginning or from where it stopped.
+
+        Args:
+            progress: Called after every epoch.
+        """
+        epochs, state = self.options.epochs, self.state
+        with modes_kept(self.model), self.randomness.seeded(self.options.seed):
+            self._try_curvature()
+            if self.checkpoint is not None:
+                self.checkpoint.load_into(state)
+            kept = state.copy(whole=self.checkpoint is not None)
+            try:
+                for epoch in range(state.epoch + 1, epochs + 1):
+                    self._epoch(epoch)
+                    kept = state.copy(whole=self.checkpoint is not None)
+                    if self.checkpoint is not None:
+                        self.checkpoint.save_now_and_then(kept)
+                    if progress is not None:
+                        progress(Step(epoch, epochs, f"loss {state.losses[-1]:.4g}"))
+                return self._result()
+            except BaseException:
+                state.put_back_model(kept)
+                raise
+            finally:
+                if self.checkpoint is not None:
+                    self.checkpoint.save(kept)
+
+    def _try_curvature(self) -> None:
+        """Find out before training whether the evidence can be computed at all."""
+        given = self.options.curvature
+        size, subset = given.get("batch_size", 256), given.get("subset")
+        batches = self.work.batches(self.evidence_data, batch_size=size, subset=subset)
+        for x, y in batches:
+            self.work.run(Batches([(x[:_FEW], y[:_FEW])]))
+            break
+
+    def _epoch(self, epoch: int) -> None:
+        self._found = None
+        priors, state = self.priors, self.state
+        try:
+            loss = self.training.epoch(epoch - 1, priors.precisions, priors.noise)
+            if epoch in self.options.estimates:
+                self._update(epoch, loss)
+        except ValueError as error:
+            raise ValueError(
+                f"{error}, in epoch {epoch}; the model is as it was after epoch {epoch - 1}"
+            ) from error
+        state.losses.append(loss)
+        state.epoch = epoch
+
+    def _update(self, epoch: int, loss: float) -> None:
+        """Take steps on the priors, and on hyperparameters if there are any."""
+        before = self.options.estimates.index(epoch)
+        found = self._approximation()
+        self.priors.update(found, before)
+        estimate = self._estimate(epoch, loss, found)
+        self.paths.write(estimate.precisions)
+        self.state.history.append(estimate)
+        if not self.hyperparameters.parameters:
+            return
+        self._found = None  # the model is about to change
+        _, gradient = evidence_gradient(
+            self.model,
+            self.likelihood,
+            self.evidence_data,
+            list(self.hyperparameters.parameters),
+            estimate.precisions,
+            noise=estimate.noise,
+            temperature=self.options.temperature,
+            groups=self.groups,
+            seed=self.options.seed,
+            **self.options.curvature,
+        )
+        for name, slope in gradient.items():
+            if not bool(slope.isfinite().all()):
+                raise ValueError(f"expected a finite gradient of the evidence in {name}, got none")
+        self.hyperparameters.update(gradient, before)
+
+    def _approximation(self) -> Laplace:
+        if self._found is None:
+            self._found = laplace(
+                self.model,
+                self.likelihood,
+                self.evidence_data,
+                hyperparameters=list(self.hyperparameters.parameters),
+                groups=self.groups,
+                seed=self.options.seed,
+                **self.options.curvature,
+            )
+        return self._found
+
+    def _estimate(self, epoch: int, loss: float, found: Laplace) -> PriorEstimate:
+        priors, temperature = self.priors, self.options.temperature
+        value = float(priors.evidence(found).detach())
+        if not isfinite(value):
+            raise ValueError(f"expected a finite log evidence, got {value}")
+        precisions, noise = priors.precisions, priors.noise
+        effective = found.effective_parameters(precisions, noise=noise, temperature=temperature)
+        others = {n: p.detach().tolist() for n, p in self.hyperparameters.parameters.items()}
+        return PriorEstimate(epoch, loss, value, precisions, noise, effective.counts, others)
+
+    def _result(self) -> LearnedPriors:
+        state, found = self.state, self._approximation()
+        last = self._estimate(state.epoch, state.losses[-1], found)
+        history = [estimate for estimate in state.history if estimate.epoch < last.epoch]
+        return LearnedPriors(
+            last.precisions,
+            last.noise,
+            last.log_marginal_likelihood,
+            found.effective_parameters(
+                last.precisions, noise=last.noise, temperature=self.options.temperature
+            ),
+            (*history, last),
+            tuple(state.losses),
+            found,
+        )
+
+
+def _curvature_options(options: LearningOptions) -> CurvatureOptions:
+    given = options.curvature
+    return CurvatureOptions(
+        given.get("structure", "kronecker"),
+        given.get("passes", "exact"),
+        given.get("probes", 1),
+        SharingModes.of(given.get("sharing", "expand")),
+        options.seed,
+    )
+
+
+def _placed(source: Any, batch_size: int, like: Tensor) -> Batches:
+    return batches_of(source, batch_size=batch_size, device=like.device, dtype=like.dtype)
+
+
+def _made(
+    optimiser: Callable[..., torch.optim.Optimizer], parameters: list[Tensor], rate: float
+) -> torch.optim.Optimizer:
+    if not callable(optimiser):
+        raise TypeError(
+            "expected as the optimiser a function of parameters and lr, "
+            f"got {type(optimiser).__name__}"
+        )
+    made = optimiser(parameters, lr=rate)
+    if not isinstance(made, torch.optim.Optimizer):
+        raise TypeError(f"expected an optimiser of torch, got {type(made).__name__}")
+    if isinstance(made, torch.optim.LBFGS):
+        raise ValueError("expected an optimiser that steps on one gradient, got LBFGS")
+    return made
+
+
+def _described(optimiser: torch.optim.Optimizer) -> str:
+    groups = [
+        {name: value for name, value in group.items() if name != "params"}
+        for group in optimiser.param_groups
+    ]
+    return f"{type(optimiser).__name__} {groups}"

@@ -18,10 +18,6 @@ from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._prior_updates import Schedule, share_of_rate
 
 
-class Diverged(ValueError):
-    """Training has left the finite numbers."""
-
-
 class MapTraining:
     """Epochs of gradient steps on −log p(D|θ)/T + ½ Σ δ‖θ‖², divided by the number N of samples.
 
@@ -68,7 +64,7 @@ class MapTraining:
             The loss: the mean of −log p/T over the epoch, and the prior's part at its end.
 
         Raises:
-            Diverged: If outputs, loss or parameters are not finite.
+            ValueError: If outputs, loss or parameters are not finite.
         """
         self.model.train()
         length, samples = len(self.batches), self.batches.total
@@ -95,7 +91,7 @@ class MapTraining:
         )
         value = float(total) / seen + prior
         if not isfinite(value):
-            raise Diverged(f"expected a finite loss, got {value}")
+            raise ValueError(f"expected a finite loss, got {value}")
         return value
 
     def _set_rates(self, done: float) -> None:
@@ -105,12 +101,7 @@ class MapTraining:
 
     def _mean_loss(self, x: Tensor, y: Tensor, noise: float | None) -> Tensor:
         outputs = self.model(x)
-        try:
-            statistics = self.likelihood.statistics(outputs, y)
-        except ValueError as error:
-            if isinstance(outputs, Tensor) and not bool(outputs.isfinite().all()):
-                raise Diverged(str(error)) from error
-            raise
+        statistics = self.likelihood.statistics(outputs, y)
         whole = self.likelihood.log_likelihood(statistics, noise)
         return -whole / (self._temperature * len(x))
 
@@ -150,20 +141,29 @@ def shuffled(data: Any, batch_size: int, generator: torch.Generator) -> Any:
         [True, True]
     """
     options: dict[str, Any] = {"batch_size": batch_size, "shuffle": True, "generator": generator}
-    plain = batches_of(data, batch_size=batch_size)
-    if _is_arrays(data):
-        ((x, y),) = batches_of(data, batch_size=plain.total)
-        return DataLoader(_Rows(x, y), collate_fn=_as_it_is, **options)
+    arrays = whole_arrays(data)
+    if arrays is not None:
+        return DataLoader(_Rows(*arrays), collate_fn=_as_it_is, **options)
     if isinstance(data, MapStyle) and not isinstance(data, IterableDataset):
         return DataLoader(data, **options)
     return data
 
 
-def _is_arrays(data: Any) -> bool:
-    if isinstance(data, Dataset) or (type(data) is TensorDataset and len(data.tensors) == 2):
-        return True
-    kinds = Tensor | np.ndarray
-    return isinstance(data, tuple | list) and all(isinstance(part, kinds) for part in data)
+def whole_arrays(data: Any) -> tuple[Tensor, Tensor] | None:
+    """All inputs and targets, where the data are held as two arrays.
+
+    Raises:
+        ValueError: As ``batches_of``.
+    """
+    total = batches_of(data, batch_size=1)
+    named = isinstance(data, Dataset) or (type(data) is TensorDataset and len(data.tensors) == 2)
+    if not named:
+        kinds = Tensor | np.ndarray
+        pair = isinstance(data, tuple | list) and all(isinstance(part, kinds) for part in data)
+        if not pair:
+            return None
+    ((x, y),) = batches_of(data, batch_size=total.total)
+    return x, y
 
 
 def _as_it_is(batch: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from numbers import Real
 from typing import TypeAlias
 
 import torch
@@ -103,6 +104,8 @@ def precision_of(groups: Iterable[str], precisions: Precisions) -> dict[str, Ten
 
 
 def _positive(value: float | Tensor, of: str) -> Tensor:
+    if not isinstance(value, Real | Tensor):
+        raise TypeError(f"expected a number as the precision{of}, got {value!r}")
     found = torch.as_tensor(value, dtype=torch.float64)
     if found.numel() != 1:
         raise ValueError(f"expected one precision{of}, got shape {tuple(found.shape)}")

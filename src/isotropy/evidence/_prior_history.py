@@ -58,7 +58,7 @@ class LearnedPriors:
     Example:
         >>> import torch
         >>> from torch import nn
-        >>> from isotropy.evidence._learn_priors import learn_priors
+        >>> from isotropy.evidence import learn_priors
         >>> x = torch.randn(40, 2)
         >>> found = learn_priors(nn.Linear(2, 1), "regression", (x, x.sum(1)), epochs=12)
         >>> sorted(found.precisions)

@@ -1,7 +1,7 @@
 """How curvature treats weights that one sample uses many times.
 
 A convolution applies its kernel at every position, an equivariant layer its coefficients to
-every component, a network a layer at every call. With rows a_r (inputs) and g_r (gradients at
+every component. With rows a_r (inputs) and g_r (gradients at
 the output) along such an axis, the gradient of a sample is Σ_r g_r a_rᵀ, and its square is
 
     "exact"     Σ_rs (g_r a_rᵀ)(g_s a_sᵀ)       all of it, no Kronecker factors;
@@ -9,6 +9,8 @@ the output) along such an axis, the gradient of a sample is Σ_r g_r a_rᵀ, and
                                                   (Grosse and Martens 2016);
     "reduce"    āāᵀ ⊗ (Σ_r g_r)(Σ_r g_r)ᵀ        their mean and sum as if they were one row
                                                   (Eschenhagen et al. 2023).
+
+Several calls of one layer are further rows to Kronecker factors, whatever the modes.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ _DEFAULTS: dict[str, Mode] = {
     "space": "expand",
     "position": "expand",
     "group": "expand",
+    "component": "expand",
     "channel": "exact",
 }
 
@@ -48,10 +51,15 @@ class SharingModes:
 
     @classmethod
     def of(cls, sharing: Sharing) -> SharingModes:
-        """Check what a user asks for; one mode is for every axis but that of blocks."""
+        """Check what a user asks for; one mode is for every axis that can have it but blocks."""
         known = get_args(Mode)
+        if not isinstance(sharing, str | Mapping):
+            raise TypeError(
+                f"expected sharing as a mode, or a mode for each axis by name, got {sharing!r}"
+            )
+        left_out = ["channel", "component"] if sharing == "reduce" else ["channel"]
         wanted = (
-            {axis: sharing for axis in _DEFAULTS if axis != "channel"}
+            {axis: sharing for axis in _DEFAULTS if axis not in left_out}
             if isinstance(sharing, str)
             else dict(sharing)
         )
@@ -60,6 +68,11 @@ class SharingModes:
                 where = "" if isinstance(sharing, str) else f" along {axis!r}"
                 names = ", ".join(map(repr, known))
                 raise ValueError(f"expected sharing {names}{where}, got {mode!r}")
+        if wanted.get("component") == "reduce":
+            raise ValueError(
+                "expected sharing 'expand' or 'exact' along 'component', got 'reduce': the mean of "
+                "the components of a vector depends on its basis"
+            )
         return cls({**_DEFAULTS, **wanted})
 
     def require_known(self, operations: Iterable[LinearOperation]) -> None:

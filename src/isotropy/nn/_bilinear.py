@@ -300,7 +300,7 @@ class BiLinear(EquivariantModule):
             parameter,
             v,
             y,
-            axes=("position",) * (len(lead) - 1) + ("group",),
+            axes=("position",) * (len(lead) - 1) + ("component",),
             spread=lambda v: (scale * v).reshape(-1, *lead[1:], *v.shape[1:]),
             gather=lambda g: g.reshape(-1, *lead[1:], *g.shape[1:]),
             entries=torch.arange(n * m, device=y.device).reshape(n, m).mT,

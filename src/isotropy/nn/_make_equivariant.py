@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from isotropy.groups import Group
+from isotropy.nn._equivariant_weights import bias_space, weight_space
 from isotropy.nn._module import bound, cast
-from isotropy.nn._weight_spaces import bias_space, weight_space
 from isotropy.reps import Rep
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from torch import nn
+from torch import Tensor, nn
 
 from isotropy.nn._recorder import LinearOperation, RecordedModule, Recording
 from isotropy.nn._torch_layers import listen
@@ -50,9 +50,17 @@ def record(model: nn.Module) -> Iterator[list[LinearOperation]]:
     for name, layer in layers:
         layer._record = operations
         layer._prefix = f"{name}." if name else ""
+    # what follows a layer may work in place, and the gradient at its output would be lost with it
+    handles = [layer.register_forward_hook(_copied) for _, layer in layers]
     try:
         with listen(model, operations):
             yield operations
     finally:
+        for handle in handles:
+            handle.remove()
         for layer, kept, prefix in before:
             layer._record, layer._prefix = kept, prefix
+
+
+def _copied(layer: nn.Module, inputs: object, output: object) -> object:
+    return output.clone() if isinstance(output, Tensor) else output

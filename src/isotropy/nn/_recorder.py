@@ -31,8 +31,8 @@ class LinearOperation:
         input: What came in, as the layer had it.
         output: What came out, as the layer has it; part of the graph when gradients are on.
         axes: A name for each axis along which the weights are shared: "space" for positions of
-            a map, "position" for other axes of the input, "group" for the components of what a
-            group acts on.
+            a map, "position" for other axes of the input, "group" for things that a group
+            permutes, "component" for components of vectors and tensors.
         spread: From the input to its rows; None where it is its own rows. Whatever stands
             between parameter and weights (patches, a basis, a scale) goes in here.
         gather: From a gradient at the output to its rows; None where it is its own. It may be

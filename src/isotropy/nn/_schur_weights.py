@@ -11,7 +11,8 @@ from torch.nn import functional
 
 from isotropy.nn._coordinates import Coordinates, Parts
 from isotropy.nn._frames import Frame
-from isotropy.nn._weight_spaces import RowProduct, WeightSpace, drawn_by_fan_in
+from isotropy.nn._row_products import RowProduct
+from isotropy.nn._weight_spaces import WeightSpace, drawn_by_fan_in
 from isotropy.reps import Rep
 
 

@@ -1,0 +1,716 @@
+"""Online empirical Bayes: against exact evidence, on symmetric data, interrupted, diverging."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from math import isfinite, log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from isotropy._run import Step, json_text
+from isotropy.evidence import laplace, path_groups
+from isotropy.evidence._learn_priors import learn_priors
+from isotropy.evidence._prior_history import LearnedPriors, PriorEstimate
+from isotropy.groups import SO, S
+from isotropy.nn import EMLP, Linear, PathSum, RecordedModule
+from isotropy.reps import V
+
+FULL = {"structure": "full"}
+
+
+def maximiser(negative: Callable[[np.ndarray], float], start: list[float]) -> np.ndarray:
+    options = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}
+    found = minimize(negative, start, method="Nelder-Mead", options=options)
+    values: np.ndarray = np.exp(found.x)
+    return values
+
+
+def negative_evidence(features: np.ndarray, y: np.ndarray, variances: Any, noise: float) -> float:
+    """−2 log N(y | 0, ΦΣΦᵀ + σ²), but for a constant."""
+    covariance = features * variances @ features.T + noise**2 * np.eye(len(y))
+    return float(np.linalg.slogdet(covariance)[1] + y @ np.linalg.solve(covariance, y))
+
+
+# --- what is learned --------------------------------------------------------------------------
+
+
+def test_linear_regression_ends_at_the_maximum_of_the_exact_evidence() -> None:
+    x = torch.randn(50, 4).double()
+    truth = torch.tensor([1.0, -2.0, 0.5, 1.5]).double()
+    y = x @ truth + 0.3 + 0.4 * torch.randn(50).double()
+    features = np.concatenate([x.numpy(), np.ones((50, 1))], axis=1)
+
+    def negative(logs: np.ndarray) -> float:
+        weight, bias, noise = np.exp(logs)
+        variances = np.array([1 / weight] * 4 + [1 / bias])
+        return negative_evidence(features, y.numpy(), variances, noise)
+
+    expected = maximiser(negative, [0.0, 0.0, 0.0])
+    found = learn_priors(
+        nn.Linear(4, 1).double(),
+        "regression",
+        (x, y),
+        epochs=200,
+        batch_size=50,
+        learning_rate=0.05,
+        burn_in=40,
+        every=4,
+        curvature=FULL,
+    )
+    assert found.noise is not None
+    learned = [found.precisions["weight"], found.precisions["bias"], found.noise]
+    np.testing.assert_allclose(learned, expected, rtol=1e-2)
+    exact = -(negative(np.log(learned)) + 50 * log(2 * np.pi)) / 2
+    assert found.log_marginal_likelihood == pytest.approx(exact, abs=1e-3)
+
+
+def soft_layer() -> PathSum:
+    strict = Linear(V, V, S(4), bias=False)
+    return PathSum(
+        {"strict": strict, "free": nn.Linear(4, 4, bias=False)}, prior_variances={"free": 0.5}
+    )
+
+
+def learned_softly(weight: Tensor) -> tuple[PathSum, LearnedPriors]:
+    x = torch.randn(200, 4)
+    y = x @ weight.T + 0.3 * torch.randn(200, 4)
+    soft = soft_layer()
+    # what one path gives up the other takes: momentum follows such a valley sooner than Adam
+    options: dict[str, Any] = {"optimiser": partial(torch.optim.SGD, momentum=0.95)}
+    options |= {"epochs": 150, "batch_size": 200, "learning_rate": 0.01, "every": 4}
+    options |= {"hyper_schedule": "constant"}
+    return soft, learn_priors(soft, "regression", (x, y), **options)
+
+
+def test_a_free_path_is_switched_off_where_the_data_have_the_symmetry() -> None:
+    soft, found = learned_softly(1.5 * torch.eye(4) - 0.4)
+    assert found.precisions["paths.free"] > 1e3
+    assert found.precisions["paths.free"] > 1e3 * found.precisions["paths.strict"]
+    assert found.effective.normalised["paths.free"] < 0.4
+    assert found.effective.normalised["paths.strict"] > 0.99
+    for path, variance in soft.prior_variances.items():
+        assert variance == pytest.approx(1 / found.precisions[f"paths.{path}"], rel=1e-4)
+    free = soft.paths["free"].weight
+    assert isinstance(free, Tensor)
+    assert float(free.detach().abs().max()) < 0.1
+
+
+def test_a_free_path_is_kept_where_they_have_not() -> None:
+    _, found = learned_softly(torch.randn(4, 4))
+    assert found.precisions["paths.free"] < 10
+    assert found.effective.normalised["paths.free"] > 0.99
+
+
+def test_paths_begin_at_their_own_variances() -> None:
+    x = torch.randn(20, 4)
+    soft = soft_layer()
+    found = learn_priors(soft, "regression", (x, x), epochs=2)
+    assert found.precisions == pytest.approx({"paths.strict": 1.0, "paths.free": 2.0})
+    assert soft.prior_variances == pytest.approx({"strict": 1.0, "free": 0.5})
+
+
+def test_a_sum_within_a_path_answers_for_its_own() -> None:
+    inner = soft_layer()
+    outer = PathSum({"soft": inner, "other": nn.Linear(4, 4)}, prior_variances={"soft": 0.25})
+    x = torch.randn(30, 4)
+    found = learn_priors(outer, "regression", (x, x), epochs=4, burn_in=2, every=1)
+    names = {"paths.soft.paths.strict", "paths.soft.paths.free", "paths.other"}
+    assert set(found.precisions) == names
+    assert outer.prior_variances["soft"] == 0.25
+    free = found.precisions["paths.soft.paths.free"]
+    assert inner.prior_variances["free"] == pytest.approx(1 / free, rel=1e-5)
+
+
+class ByInput(nn.Module):
+    """A layer for every input, and so a tensor and a precision for each."""
+
+    def __init__(self, inputs: int) -> None:
+        super().__init__()
+        self.inputs = nn.ModuleList(nn.Linear(1, 3, bias=False) for _ in range(inputs))
+        self.last = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = sum(layer(x[:, k : k + 1]) for k, layer in enumerate(self.inputs))
+        assert isinstance(hidden, Tensor)
+        outputs: Tensor = self.last(hidden.tanh())
+        return outputs
+
+
+def test_inputs_that_do_not_matter_are_pruned() -> None:
+    x = torch.randn(300, 4)
+    y = (x[:, 1] + 0.3 * torch.randn(300) > 0).long()
+    found = learn_priors(
+        ByInput(4), "classification", (x, y), epochs=60, learning_rate=0.03, every=2
+    )
+    kept = found.precisions["inputs.1.weight"]
+    share = found.effective.normalised
+    for k in (0, 2, 3):
+        assert found.precisions[f"inputs.{k}.weight"] > 20 * kept
+        assert share[f"inputs.{k}.weight"] < share["inputs.1.weight"] / 3
+
+
+class Bumps(RecordedModule):
+    """Radial bumps of one width, which is a hyperparameter."""
+
+    centres: Tensor
+
+    def __init__(self, width: float) -> None:
+        super().__init__()
+        self.register_buffer("centres", torch.linspace(-3, 3, 7).double())
+        self.log_width = nn.Parameter(torch.tensor(log(width)).double())
+        self.weight = nn.Parameter(torch.randn(1, 7).double())
+
+    def features(self, x: Tensor) -> Tensor:
+        return (((x - self.centres) / self.log_width.exp()).square() / -2).exp()
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.features(x) @ self.weight.mT
+        self.note("weight", x, y, spread=self.features)
+        return y
+
+
+def test_a_lengthscale_goes_where_the_evidence_is_largest() -> None:
+    torch.manual_seed(2)
+    x = 6 * torch.rand(80, 1).double() - 3
+    y = Bumps(0.6)(x).detach() + 0.05 * torch.randn(80, 1).double()
+
+    def negative(logs: np.ndarray) -> float:
+        precision, noise, width = np.exp(logs)
+        features = Bumps(float(width)).features(x).detach().numpy()
+        return negative_evidence(features, y[:, 0].numpy(), 1 / precision, noise)
+
+    precision, noise, width = maximiser(negative, [0.0, -2.0, -0.5])
+    model = Bumps(0.3)
+    found = learn_priors(
+        model,
+        "regression",
+        (x, y),
+        epochs=300,
+        batch_size=40,
+        learning_rate=0.05,
+        burn_in=30,
+        steps=10,
+        hyper_learning_rate=0.05,
+        hyperparameters=["log_width"],
+        curvature=FULL,
+    )
+    assert float(model.log_width.detach().exp()) == pytest.approx(width, rel=0.05)
+    assert width == pytest.approx(0.6, rel=0.05)
+    assert found.noise == pytest.approx(noise, rel=0.05)
+    assert found.precisions == pytest.approx({"weight": precision}, rel=0.1)
+    best = -(negative(np.log([precision, noise, width])) + 80 * log(2 * np.pi)) / 2
+    assert found.log_marginal_likelihood == pytest.approx(best, abs=0.2)
+    widths = [estimate.hyperparameters["log_width"] for estimate in found.history]
+    assert widths[0] == pytest.approx(log(0.3))
+    assert widths[-1] == float(model.log_width.detach())
+
+
+# --- the loss ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.2], ids=["warm", "cold"])
+def test_parameters_go_to_the_posterior_mode(temperature: float) -> None:
+    x = torch.randn(30, 3).double()
+    y = x.sum(1) + torch.randn(30).double()
+    model = nn.Linear(3, 1, bias=False).double()
+    found = learn_priors(
+        model,
+        "regression",
+        (x, y),
+        epochs=250,
+        batch_size=30,
+        learning_rate=0.05,
+        burn_in=1000,
+        precisions=7.0,
+        noise=0.5,
+        temperature=temperature,
+    )
+    weight = 1 / (0.25 * temperature)
+    gram = weight * x.T @ x + 7 * torch.eye(3).double()
+    mode = torch.linalg.solve(gram, weight * x.T @ y)
+    torch.testing.assert_close(model.weight.detach()[0], mode, rtol=1e-3, atol=1e-4)
+    assert found.precisions == {"weight": pytest.approx(7.0)}
+    assert found.noise == 0.5
+    residuals = (x @ mode - y).square().sum() / 0.25 + 30 * log(2 * np.pi * 0.25)
+    loss = (residuals / 2 / temperature + 7 * mode.square().sum() / 2) / 30
+    assert found.losses[-1] == pytest.approx(float(loss), rel=1e-4)
+
+
+def test_the_rate_falls_step_by_step() -> None:
+    rates: list[float] = []
+
+    class Watched(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            rates.append(self.param_groups[0]["lr"])
+            return super().step(closure)
+
+    x = torch.randn(10, 2)
+    options: dict[str, Any] = {"epochs": 2, "batch_size": 4, "learning_rate": 0.01}
+    learn_priors(nn.Linear(2, 1), "regression", (x, x[:, 0]), optimiser=Watched, **options)
+    expected = [0.005 * (1 + np.cos(np.pi * k / 6)) for k in range(6)]
+    np.testing.assert_allclose(rates, expected, rtol=1e-12)
+    rates.clear()
+    options |= {"optimiser": partial(Watched, momentum=0.9), "schedule": "constant"}
+    learn_priors(nn.Linear(2, 1), "regression", (x, x[:, 0]), **options)
+    assert rates == [0.01] * 6
+
+
+def test_frozen_parameters_and_modes_stay() -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Tanh(), nn.Linear(4, 2))
+    model[0].weight.requires_grad_(False)
+    model[3].eval()
+    frozen, modes = model[0].weight.clone(), [m.training for m in model.modules()]
+    x, y = torch.randn(40, 3), torch.arange(40) % 2
+    found = learn_priors(model, nn.CrossEntropyLoss(), (x, y), epochs=6, burn_in=2, every=2)
+    assert torch.equal(model[0].weight, frozen)
+    assert [m.training for m in model.modules()] == modes
+    assert "0.weight" not in found.precisions
+    assert "1.weight" in found.precisions
+    assert float(model[1].running_mean.abs().sum()) > 0
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+# --- what is reported -------------------------------------------------------------------------
+
+
+def test_history_and_its_forms() -> None:
+    x, y = torch.randn(30, 3), torch.arange(30) % 2
+    model = nn.Linear(3, 2)
+    steps: list[Step] = []
+    found = learn_priors(
+        model,
+        "classification",
+        (x, y),
+        epochs=8,
+        burn_in=2,
+        every=2,
+        groups=lambda name: "all",
+        precisions={"all": 3.0},
+        progress=steps.append,
+    )
+    assert [estimate.epoch for estimate in found.history] == [2, 4, 6, 8]
+    assert [(step.done, step.total) for step in steps] == [(k, 8) for k in range(1, 9)]
+    assert len(found.losses) == 8
+    assert [e.loss for e in found.history] == [found.losses[k - 1] for k in (2, 4, 6, 8)]
+    assert list(found.precisions) == ["all"]
+    assert found.noise is None
+    last = found.history[-1]
+    assert last.precisions == found.precisions
+    assert last.effective == found.effective.counts
+    at_the_end = laplace(model, "classification", (x, y), groups=lambda name: "all")
+    value = at_the_end.log_marginal_likelihood(found.precisions)
+    assert found.log_marginal_likelihood == pytest.approx(float(value), rel=1e-12)
+    plain = json.loads(json_text(found.to_json()))
+    assert PriorEstimate(**plain["history"][-1]) == last
+    assert plain["precisions"] == found.precisions
+    first, head, row = str(found).splitlines()
+    assert first.startswith("log evidence -")
+    assert head.split() == ["precision", "effective", "of", "share"]
+    assert row.split()[0] == "all"
+
+
+def test_updates_raise_the_evidence_of_fixed_parameters() -> None:
+    """Without training in between, steps on the precisions can only help."""
+    x = torch.randn(40, 3).double()
+    model = nn.Linear(3, 1).double()
+    found = learn_priors(
+        model,
+        "regression",
+        (x, x[:, 0]),
+        epochs=30,
+        learning_rate=1e-12,
+        burn_in=0,
+        every=1,
+        hyper_learning_rate=0.05,
+    )
+    values = [estimate.log_marginal_likelihood for estimate in found.history]
+    assert len(values) == 30
+    assert values[-1] > values[0]
+    assert values[-1] == pytest.approx(max(values), abs=1e-3)
+
+
+def test_precisions_stay_within_limits() -> None:
+    x = torch.zeros(10, 2)
+    found = learn_priors(
+        nn.Linear(2, 1),
+        "regression",
+        (x, x[:, 0]),
+        epochs=20,
+        burn_in=1,
+        every=1,
+        hyper_learning_rate=20.0,
+    )
+    assert found.precisions["weight"] == pytest.approx(1e-8)
+    assert isfinite(found.log_marginal_likelihood)
+
+
+@pytest.mark.parametrize("kind", ["pair", "arrays", "dataset", "rows", "loader"])
+def test_kinds_of_data(kind: str) -> None:
+    x, y = torch.randn(20, 3), torch.arange(20) % 2
+
+    class Rows(TensorDataset):
+        pass
+
+    data: dict[str, Any] = {
+        "pair": (x, y),
+        "arrays": (x.numpy(), y.numpy()),
+        "dataset": TensorDataset(x, y),
+        "rows": Rows(x, y),
+        "loader": DataLoader(TensorDataset(x, y), 8),
+    }
+    found = learn_priors(
+        nn.Linear(3, 2), "classification", data[kind], epochs=3, burn_in=1, every=1, batch_size=8
+    )
+    assert found.laplace.samples == 20
+
+
+def test_a_loader_is_iterated_as_it_is() -> None:
+    x, y = torch.randn(20, 3), torch.arange(20) % 2
+    seen: list[int] = []
+
+    class Augmented:
+        def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+            seen.append(1)
+            return zip((x + 100).split(8), y.split(8), strict=True)
+
+        def __len__(self) -> int:
+            return 3
+
+    found = learn_priors(
+        nn.Linear(3, 2), "classification", Augmented(), epochs=2, burn_in=1, evidence_data=(x, y)
+    )
+    assert len(seen) == 3  # two epochs, and one to count
+    assert found.laplace.samples == 20
+    # the curvature is that of the data without augmentation
+    block = found.laplace.blocks["weight"][0]
+    assert float(block.input.diagonal(dim1=-2, dim2=-1).max()) < 10  # type: ignore[union-attr]
+
+
+def emlp() -> tuple[nn.Module, Tensor]:
+    return EMLP(2 * V, V, SO(3), channels=6, layers=1), torch.randn(24, 6)
+
+
+def conv() -> tuple[nn.Module, Tensor]:
+    convolution = nn.Conv2d(1, 2, 3, padding=1, padding_mode="circular")
+    model = nn.Sequential(convolution, nn.ReLU(), nn.Flatten(), nn.Linear(32, 3))
+    return model, torch.randn(24, 1, 4, 4)
+
+
+@pytest.mark.parametrize("network", [emlp, conv], ids=["emlp", "conv"])
+def test_networks(network: Callable[[], tuple[nn.Module, Tensor]]) -> None:
+    model, x = network()
+    options: dict[str, Any] = {"epochs": 4, "burn_in": 2, "every": 1, "batch_size": 12}
+    options |= {"curvature": {"passes": "signs", "subset": 16, "batch_size": 5}}
+    found = learn_priors(model, "regression", (x, torch.randn(24, 3)), **options)
+    assert set(found.precisions) == {name for name, _ in model.named_parameters()}
+    assert isfinite(found.log_marginal_likelihood)
+    assert len(set(found.losses)) == 4
+
+
+# --- stopping and going on --------------------------------------------------------------------
+
+
+def task() -> tuple[nn.Module, dict[str, Any]]:
+    """A soft network with dropout, running means and a shuffled loader: all that has state."""
+    torch.manual_seed(0)
+    soft = PathSum({"one": nn.Linear(4, 6), "two": nn.Linear(4, 6)})
+    model = nn.Sequential(soft, nn.BatchNorm1d(6), nn.Dropout(0.3), nn.Linear(6, 2))
+    x, y = torch.randn(40, 4), torch.randn(40, 2)
+    loader = DataLoader(TensorDataset(x, y), 16, shuffle=True)
+    return model, {
+        "data": loader,
+        "evidence_data": (x, y),
+        "epochs": 8,
+        "learning_rate": 0.01,
+        "burn_in": 2,
+        "every": 2,
+        "steps": 3,
+    }
+
+
+def same(model: nn.Module, other: nn.Module) -> bool:
+    pairs = zip(model.state_dict().values(), other.state_dict().values(), strict=True)
+    return all(torch.equal(one, two) for one, two in pairs)
+
+
+def run(model: nn.Module, options: dict[str, Any], **more: Any) -> LearnedPriors:
+    return learn_priors(model, "regression", **{**options, **more})
+
+
+def stopping_at(epoch: int) -> Callable[[Step], None]:
+    def progress(step: Step) -> None:
+        if step.done == epoch:
+            raise KeyboardInterrupt
+
+    return progress
+
+
+@pytest.mark.parametrize("fresh", [True, False], ids=["fresh", "in place"])
+def test_going_on_equals_never_having_stopped(fresh: bool, tmp_path: Path) -> None:
+    model, options = task()
+    whole = run(model, options)
+    other, options = task()
+    path = tmp_path / "run.safetensors"
+    for epoch in (3, 6):
+        with pytest.raises(KeyboardInterrupt):
+            run(other, options, checkpoint=path, progress=stopping_at(epoch))
+        if fresh:
+            other, options = task()
+            torch.manual_seed(7)  # whatever the state of the world is by now
+    resumed = run(other, options, checkpoint=path)
+    assert same(model, other)
+    assert resumed == whole
+    assert resumed.to_json() == whole.to_json()
+    again = run(other, options, checkpoint=path)  # there is nothing left to do
+    assert same(model, other)
+    assert again == whole
+
+
+def test_hyperparameters_and_momentum_are_kept(tmp_path: Path) -> None:
+    x = torch.rand(20, 1).double()
+    results = []
+    for stops in (False, True):
+        torch.manual_seed(0)
+        model = Bumps(0.5)
+        call = partial(
+            learn_priors,
+            model,
+            "regression",
+            (x, x.sin()),
+            epochs=6,
+            burn_in=1,
+            every=1,
+            batch_size=7,
+            optimiser=partial(torch.optim.SGD, momentum=0.9),
+            hyperparameters="log_width",
+            checkpoint=tmp_path / str(stops),
+        )
+        if stops:
+            with pytest.raises(KeyboardInterrupt):
+                call(progress=stopping_at(3))
+        results.append((call(), model))
+    assert results[0][0] == results[1][0]
+    assert same(results[0][1], results[1][1])
+
+
+def test_an_interruption_within_an_epoch_goes_back_to_its_beginning(tmp_path: Path) -> None:
+    whole, options = task()
+    expected = run(whole, options, burn_in=99)
+    model, options = task()
+    calls = 0
+
+    def stop(*_: Any) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2 + 3 + 3 + 2:  # a trial of the curvature, two epochs, the second batch
+            raise KeyboardInterrupt
+
+    at_epoch_two: dict[str, Tensor] = {}
+
+    def watch(step: Step) -> None:
+        if step.done == 2:
+            at_epoch_two.update({n: t.clone() for n, t in model.state_dict().items()})
+
+    handle = model[3].register_forward_pre_hook(stop)
+    path = tmp_path / "run"
+    with pytest.raises(KeyboardInterrupt):
+        run(model, options, burn_in=99, checkpoint=path, progress=watch)
+    handle.remove()
+    assert at_epoch_two
+    assert all(torch.equal(at_epoch_two[n], t) for n, t in model.state_dict().items())
+    assert run(model, options, burn_in=99, checkpoint=path) == expected
+    assert same(model, whole)
+
+
+def test_other_runs_are_refused(tmp_path: Path) -> None:
+    model, options = task()
+    path = tmp_path / "run"
+    run(model, options, checkpoint=path)
+    with pytest.raises(ValueError, match=r"expected a checkpoint of a run with epochs=9, got 8"):
+        run(model, options, checkpoint=path, epochs=9)
+    other = torch.randn(40, 4), torch.randn(40, 2)
+    with pytest.raises(ValueError, match=r"expected a checkpoint of the same evidence_data, got"):
+        run(model, options, checkpoint=path, evidence_data=other)
+    with pytest.raises(ValueError, match=r"expected a checkpoint of a run with optimiser=.SGD"):
+        run(model, options, checkpoint=path, optimiser=torch.optim.SGD)
+    with pytest.raises(ValueError, match=r"expected a checkpoint of the same model, got one of"):
+        run(nn.Linear(4, 2), options, checkpoint=path)
+    (tmp_path / "other").write_text("no checkpoint")
+    with pytest.raises(ValueError, match=r"expected a checkpoint, got a damaged file"):
+        run(model, options, checkpoint=tmp_path / "other")
+    with pytest.raises(ValueError, match=r"expected a folder for the checkpoint, got none at"):
+        run(model, options, checkpoint=tmp_path / "nowhere" / "run")
+
+
+def test_an_optimiser_that_cannot_be_kept(tmp_path: Path) -> None:
+    class Odd(torch.optim.SGD):
+        def step(self, closure: Any = None) -> Any:
+            self.state[self.param_groups[0]["params"][0]]["odd"] = [1, 2]
+            return super().step(closure)
+
+    model, options = task()
+    with pytest.raises(TypeError, match=r"expected an optimiser that remembers tensors and numb"):
+        run(model, options, optimiser=Odd, checkpoint=tmp_path / "run")
+
+
+def test_seeds_repeat_and_leave_the_world_alone() -> None:
+    results = []
+    for seed, world in ((3, 0), (3, 1), (4, 0)):
+        model, options = task()
+        torch.manual_seed(world)
+        before = torch.get_rng_state()
+        results.append(run(model, options, seed=seed))
+        assert torch.equal(torch.get_rng_state(), before)
+    assert results[0] == results[1]
+    assert results[0] != results[2]
+
+
+def test_own_batches_are_shuffled_anew_by_the_seed() -> None:
+    x = torch.arange(10.0).unsqueeze(1)
+    seen: list[list[float]] = []
+
+    def note(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if inputs[0].shape[0] == 5:
+            seen.append(inputs[0].flatten().tolist())
+
+    for seed in (0, 0, 1):
+        model = nn.Linear(1, 1)
+        model.register_forward_pre_hook(note)
+        options: dict[str, Any] = {"epochs": 2, "batch_size": 5, "seed": seed}
+        learn_priors(model, "regression", (x, x[:, 0]), **options)
+    runs = [seen[4 * k : 4 * k + 4] for k in range(3)]
+    assert len(seen) == 12
+    assert runs[0] == runs[1] != runs[2]
+    assert sorted(runs[0][0] + runs[0][1]) == x.flatten().tolist()
+    assert runs[0][:2] != runs[0][2:]
+
+
+# --- divergence and bad input -----------------------------------------------------------------
+
+
+def test_a_loss_that_is_not_finite_leaves_the_last_finite_epoch() -> None:
+    x = torch.randn(20, 3)
+    model = nn.Linear(3, 1)
+    kept: list[Tensor] = []
+    with pytest.raises(ValueError, match=r"got (nan|inf|a non-finite).*, in epoch (\d+); the mo"):
+        learn_priors(
+            model,
+            "regression",
+            (x, x[:, 0]),
+            epochs=400,
+            learning_rate=1e3,
+            schedule="constant",
+            optimiser=torch.optim.SGD,
+            progress=lambda step: kept.append(model.weight.detach().clone()),
+        )
+    assert len(kept) > 1
+    assert torch.equal(model.weight, kept[-1])
+    assert bool(model.weight.isfinite().all())
+
+
+def test_evidence_that_is_not_finite_says_in_which_epoch() -> None:
+    x = torch.randn(20, 3)
+    bad = x.clone()
+    bad[10] = float("inf")
+    model = nn.Linear(3, 1)
+    before = model.weight.detach().clone()
+    options: dict[str, Any] = {"epochs": 3, "burn_in": 1, "evidence_data": (bad, x[:, 0])}
+    message = r"expected finite outputs, .* in sample 10, in epoch 1; the model is as .* epoch 0"
+    with pytest.raises(ValueError, match=message):
+        learn_priors(model, "regression", (x, x[:, 0]), **options)
+    assert torch.equal(model.weight, before)
+
+
+class Unknown(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(3, 2))
+        self.frozen = nn.Parameter(torch.ones(()), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight * self.frozen
+
+
+def test_a_layer_without_evidence_is_refused_before_training() -> None:
+    x = torch.randn(20, 3)
+    model = Unknown()
+    with pytest.raises(ValueError, match=r"expected layers whose operations are recorded, got we"):
+        learn_priors(model, "regression", (x, x[:, :2]), burn_in=50)
+    assert bool((model.weight == 1).all())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epochs": 0}, r"expected epochs of at least 1, got 0"),
+        ({"epochs": 2.5}, r"expected epochs of at least 1, got 2.5"),
+        ({"batch_size": 0}, r"expected batch_size of at least 1, got 0"),
+        ({"burn_in": -1}, r"expected burn_in of at least 0, got -1"),
+        ({"every": 0}, r"expected every of at least 1, got 0"),
+        ({"steps": -1}, r"expected steps of at least 0, got -1"),
+        ({"learning_rate": -1.0}, r"expected a positive number as learning_rate, got -1.0"),
+        ({"hyper_learning_rate": 0}, r"expected a positive number as hyper_learning_rate, got 0"),
+        ({"temperature": float("nan")}, r"expected a positive number as temperature, got nan"),
+        ({"noise": 0.0}, r"expected a positive number as noise, got 0.0"),
+        ({"noise": 0.5}, r"expected no noise for classification, got 0.5"),
+        ({"schedule": "linear"}, r"expected as schedule 'cosine' or 'constant', got 'linear'"),
+        ({"hyper_schedule": None}, r"expected as hyper_schedule 'cosine' or 'constant', got None"),
+        ({"curvature": {"rank": 1}}, r"expected curvature options of structure, .*, got 'rank'"),
+        ({"curvature": {"structure": "low"}}, r"expected structure 'kronecker', .*, got 'low'"),
+        ({"curvature": {"subset": 99}}, r"expected a subset of 1 to 20 samples, got 99"),
+        ({"hyperparameters": ["width"]}, r"expected names of parameters of the model, got 'wid"),
+        ({"precisions": -1.0}, r"expected a positive precision, got -1"),
+        ({"precisions": {"weight": 1.0}}, r"expected a precision for every group, got none for"),
+        ({"groups": {"other": "a"}}, r"expected groups of weight, bias, got one for 'other'"),
+        ({"optimiser": torch.optim.LBFGS}, r"expected an optimiser that steps on one gradient"),
+        ({"data": torch.zeros(3)}, r"expected inputs and targets, got one Tensor without targets"),
+        ({"loss": "mse"}, r"expected as the loss 'classification', .*, got 'mse'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, dict) else "",
+)
+def test_bad_input(options: dict[str, Any], message: str) -> None:
+    x, y = torch.randn(20, 3), torch.arange(20) % 2
+    given = {"loss": "classification", "data": (x, y), **options}
+    with pytest.raises(ValueError, match=message):
+        learn_priors(nn.Linear(3, 2), **given)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"curvature": "full"}, r"expected a map of options as curvature, got str"),
+        ({"optimiser": "adam"}, r"expected as the optimiser a function of parameters and lr, got"),
+        ({"optimiser": lambda p, lr: None}, r"expected an optimiser of torch, got NoneType"),
+        ({"seed": "a"}, r"expected an int, a torch.Generator or None as the seed, got str"),
+    ],
+    ids=["curvature", "optimiser name", "optimiser result", "seed"],
+)
+def test_input_of_the_wrong_kind(options: dict[str, Any], message: str) -> None:
+    x, y = torch.randn(20, 3), torch.arange(20) % 2
+    with pytest.raises(TypeError, match=message):
+        learn_priors(nn.Linear(3, 2), "classification", (x, y), **options)
+
+
+def test_a_frozen_hyperparameter() -> None:
+    x = torch.randn(20, 3)
+    with pytest.raises(ValueError, match=r"expected hyperparameters that require gradients, got f"):
+        learn_priors(Unknown(), "regression", (x, x[:, :2]), hyperparameters=["frozen"])
+
+
+def test_groups_of_paths_may_be_given() -> None:
+    x = torch.randn(20, 4)
+    soft = soft_layer()
+    one = dict.fromkeys(path_groups(soft), "both")
+    found = learn_priors(soft, "regression", (x, x), epochs=3, burn_in=1, every=1, groups=one)
+    assert list(found.precisions) == ["both"]
+    expected = pytest.approx(1 / found.precisions["both"], rel=1e-5)
+    assert soft.prior_variances == {"strict": expected, "free": expected}
