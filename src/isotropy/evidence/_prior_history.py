@@ -63,8 +63,8 @@ class LearnedPriors:
         >>> found = learn_priors(nn.Linear(2, 1), "regression", (x, x.sum(1)), epochs=12)
         >>> sorted(found.precisions)
         ['bias', 'weight']
-        >>> [estimate.epoch for estimate in found.history]
-        [10, 12]
+        >>> print(*(estimate.epoch for estimate in found.history))
+        10 12
     """
 
     precisions: dict[str, float]
