@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 from torch import Tensor, nn
 
 from isotropy.evidence import Laplace, laplace
-from isotropy.evidence._best_precisions import best_precisions
+from isotropy.evidence._best_precisions import best_precisions, residual_sums
 
 
 def network(structure: str, loss: str) -> Laplace:
@@ -127,6 +127,47 @@ def test_linear_regression_by_turns_reaches_the_exact_evidence() -> None:
     options = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 4000}
     expected = np.exp(minimize(negative, np.zeros(2), method="Nelder-Mead", options=options).x)
     np.testing.assert_allclose([precision, noise], expected, rtol=1e-5)
+
+
+def test_sums_of_residuals() -> None:
+    x = torch.randn(30, 3, dtype=torch.float64)
+    model = nn.Linear(3, 2).double()
+    for scale in (1.0, 1e-9):
+        with torch.no_grad():
+            y = model(x) + scale * torch.randn(30, 2).double()
+            expected = float((model(x) - y).square().sum())
+        squares, count = residual_sums(laplace(model, "regression", (x, y)))
+        assert squares == pytest.approx(expected, rel=1e-12)
+        assert count == pytest.approx(60, rel=1e-14)
+
+
+def test_a_network_that_goes_on_learning_does_not_matter() -> None:
+    model = nn.Linear(3, 1).double()
+    x = torch.randn(20, 3, dtype=torch.float64)
+    found = laplace(model, "regression", (x, x[:, 0]))
+    before = best_precisions(found, noise="learn")
+    with torch.no_grad():
+        model.weight.mul_(10)
+    assert best_precisions(found, noise="learn") == before
+
+
+def test_few_decompositions_of_a_full_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not one for every noise that is tried, and not one for every bit of a precision."""
+    found = network("full", "regression")
+    calls: list[str] = []
+    for name in ("eigh", "eigvalsh", "inv", "cholesky"):
+        plain = getattr(torch.linalg, name)
+
+        def counted(*given: Any, plain: Any = plain, name: str = name) -> Any:
+            calls.append(name)
+            return plain(*given)
+
+        monkeypatch.setattr(torch.linalg, name, counted)
+    best_precisions(found, noise="learn")
+    assert 2 <= len(calls) < 60
+    calls.clear()
+    best_precisions(found, noise=0.5)  # about 30 without extrapolation
+    assert 2 <= len(calls) < 25
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import isfinite, log
@@ -13,8 +14,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
-from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch import Tensor, distributed, nn
+from torch.nn import functional
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import Dataset as MapStyle
 
 from isotropy._run import Step, json_text
 from isotropy.evidence import laplace, path_groups
@@ -25,6 +28,7 @@ from isotropy.nn import EMLP, Linear, PathSum, RecordedModule
 from isotropy.reps import V
 
 FULL = {"structure": "full"}
+decaying = partial(torch.optim.SGD, weight_decay=0.1)
 
 
 def maximiser(negative: Callable[[np.ndarray], float], start: list[float]) -> np.ndarray:
@@ -43,7 +47,8 @@ def negative_evidence(features: np.ndarray, y: np.ndarray, variances: Any, noise
 # --- what is learned --------------------------------------------------------------------------
 
 
-def test_linear_regression_ends_at_the_maximum_of_the_exact_evidence() -> None:
+@pytest.mark.parametrize("steps", [20, "best"], ids=["steps", "best"])
+def test_linear_regression_ends_at_the_maximum_of_the_exact_evidence(steps: Any) -> None:
     x = torch.randn(50, 4).double()
     truth = torch.tensor([1.0, -2.0, 0.5, 1.5]).double()
     y = x @ truth + 0.3 + 0.4 * torch.randn(50).double()
@@ -59,16 +64,20 @@ def test_linear_regression_ends_at_the_maximum_of_the_exact_evidence() -> None:
         nn.Linear(4, 1).double(),
         "regression",
         (x, y),
-        epochs=200,
+        epochs=150,
         batch_size=50,
-        learning_rate=0.05,
+        learning_rate=0.05 if steps == 20 else 0.1,
         burn_in=40,
-        every=4,
+        every=5,
+        steps=steps,
         curvature=FULL,
     )
+    assert found.settled
+    assert "not settled" not in str(found)
     assert found.noise is not None
     learned = [found.precisions["weight"], found.precisions["bias"], found.noise]
     np.testing.assert_allclose(learned, expected, rtol=1e-2)
+    assert len(found.history) == 23
     exact = -(negative(np.log(learned)) + 50 * log(2 * np.pi)) / 2
     assert found.log_marginal_likelihood == pytest.approx(exact, abs=1e-3)
 
@@ -245,6 +254,34 @@ def test_parameters_go_to_the_posterior_mode(temperature: float) -> None:
     assert found.losses[-1] == pytest.approx(float(loss), rel=1e-4)
 
 
+@pytest.mark.parametrize("loss", ["classification", "binary", "regression"])
+def test_the_loss_is_that_of_torch(loss: str) -> None:
+    x = torch.randn(20, 3, 4)
+    y = {
+        "classification": torch.arange(80).reshape(20, 4) % 2,
+        "binary": torch.rand(20, 2, 4),
+        "regression": torch.randn(20, 2, 4),
+    }[loss]
+    model = nn.Conv1d(3, 2, 1)
+    outputs = model(x).double()
+    expected = {
+        "classification": lambda: functional.cross_entropy(outputs, y, reduction="sum"),
+        "binary": lambda: functional.binary_cross_entropy_with_logits(
+            outputs, y.double(), reduction="sum"
+        ),
+        "regression": lambda: (
+            functional.mse_loss(outputs, y, reduction="sum") / (2 * 0.5**2)
+            + 160 * (log(2 * np.pi) / 2 + log(0.5))
+        ),
+    }[loss]()
+    squares = sum(float(p.detach().square().sum()) for p in model.parameters())
+    noise = 0.5 if loss == "regression" else None
+    options: dict[str, Any] = {"epochs": 1, "learning_rate": 1e-12, "precisions": 3.0}
+    found = learn_priors(model, loss, (x, y), batch_size=8, noise=noise, temperature=2, **options)
+    value = (float(expected.detach()) / 2 + 3 * squares / 2) / 20
+    assert found.losses == (pytest.approx(value, rel=1e-6),)
+
+
 def test_the_rate_falls_step_by_step() -> None:
     rates: list[float] = []
 
@@ -318,6 +355,82 @@ def test_history_and_its_forms() -> None:
     assert row.split()[0] == "all"
 
 
+def test_after_the_last_epoch_priors_stay() -> None:
+    """Where no epoch follows, parameters could not follow either."""
+    x = torch.randn(30, 4)
+    soft = soft_layer()
+    options: dict[str, Any] = {"epochs": 6, "burn_in": 6, "every": 1, "noise": None}
+    found = learn_priors(soft, "regression", (x, x), **options)
+    assert found.precisions == pytest.approx({"paths.strict": 1.0, "paths.free": 2.0})
+    assert found.noise == 1.0
+    assert found.noise_slope is None
+    assert [estimate.epoch for estimate in found.history] == [6]
+    at_the_end = laplace(soft, "regression", (x, x), groups=path_groups(soft))
+    value = float(at_the_end.log_marginal_likelihood(found.precisions))
+    assert found.log_marginal_likelihood == pytest.approx(value, rel=1e-12)
+    found = learn_priors(soft, "regression", (x, x), **{**options, "epochs": 7})
+    assert [estimate.epoch for estimate in found.history] == [6, 7]
+    assert found.history[0].precisions == found.history[1].precisions
+    assert found.precisions["paths.strict"] != pytest.approx(1.0, rel=1e-2)
+
+
+def test_slopes_are_those_of_the_evidence() -> None:
+    x = torch.randn(40, 3).double()
+    data = x, x @ torch.randn(3, 2).double() + 0.1 * torch.randn(40, 2).double()
+    options: dict[str, Any] = {"epochs": 12, "temperature": 0.5}
+    found = learn_priors(nn.Linear(3, 2).double(), "regression", data, **options)
+    assert found.noise is not None
+    assert found.noise_slope is not None
+
+    def evidence(**changes: float) -> float:
+        precisions = {n: p * changes.get(n, 1) for n, p in found.precisions.items()}
+        noise = found.noise * changes.get("noise", 1)  # type: ignore[operator]
+        value = found.laplace.log_marginal_likelihood(precisions, noise=noise, temperature=0.5)
+        return float(value)
+
+    for name, slope in {**found.slopes, "noise": found.noise_slope}.items():
+        up, down = evidence(**{name: np.exp(1e-5)}), evidence(**{name: np.exp(-1e-5)})
+        assert slope == pytest.approx((up - down) / 2e-5, rel=1e-6, abs=1e-6)
+    # a residual of the size of the targets and next to no training: noise and weights are off
+    assert not found.settled
+    for name in found.precisions:
+        limit = 0.05 * max(found.effective.counts[name], 1)
+        assert (name in found.unsettled) == (abs(found.slopes[name]) > limit)
+    assert ("noise" in found.unsettled) == (abs(found.noise_slope) > 0.05 * 80 / 0.5)
+    told = str(found).splitlines()[-1]
+    assert told == f"not settled: the evidence still asks for {', '.join(found.unsettled)}"
+    plain = found.to_json()
+    assert plain["slopes"] == found.slopes
+    assert plain["unsettled"] == list(found.unsettled)
+
+
+def test_learned_noise_begins_at_the_deviation_of_targets() -> None:
+    x, y = torch.randn(40, 3), 50 + 7 * torch.randn(40, 2)
+    y[:, 1] += 1000  # a constant model has a constant for each output
+    plain: dict[str, Any] = {"epochs": 1, "learning_rate": 1e-9}
+    found = learn_priors(nn.Linear(3, 2), "regression", (x, y), batch_size=8, **plain)
+    variance = y.double().var(0, correction=0).mean()
+    assert found.noise == pytest.approx(float(variance.sqrt()), rel=1e-9)
+    loader = DataLoader(TensorDataset(x, y), 8)
+    found = learn_priors(nn.Linear(3, 2), "regression", loader, **plain)
+    variance = y[:8].double().var(0, correction=0).mean()
+    assert found.noise == pytest.approx(float(variance.sqrt()), rel=1e-9)
+    constant = torch.ones(40, 2)
+    assert learn_priors(nn.Linear(3, 2), "regression", (x, constant), **plain).noise == 1.0
+
+
+def test_noise_that_is_given_stays() -> None:
+    x = torch.randn(20, 3)
+    data = x, 9 * torch.randn(20)
+    options: dict[str, Any] = {"epochs": 4, "burn_in": 1, "every": 1}
+    for given, expected in ((None, 1.0), (np.float32(0.5), 0.5)):
+        found = learn_priors(nn.Linear(3, 1), "regression", data, noise=given, **options)
+        assert {estimate.noise for estimate in found.history} == {expected}
+        assert found.noise_slope is None
+    found = learn_priors(nn.Linear(3, 2), "classification", (x, torch.arange(20) % 2), epochs=1)
+    assert found.noise is None
+
+
 def test_updates_raise_the_evidence_of_fixed_parameters() -> None:
     """Without training in between, steps on the precisions can only help."""
     x = torch.randn(40, 3).double()
@@ -333,7 +446,7 @@ def test_updates_raise_the_evidence_of_fixed_parameters() -> None:
         hyper_learning_rate=0.05,
     )
     values = [estimate.log_marginal_likelihood for estimate in found.history]
-    assert len(values) == 30
+    assert [estimate.epoch for estimate in found.history] == list(range(1, 31))
     assert values[-1] > values[0]
     assert values[-1] == pytest.approx(max(values), abs=1e-3)
 
@@ -357,9 +470,6 @@ def test_precisions_stay_within_limits() -> None:
 def test_kinds_of_data(kind: str) -> None:
     x, y = torch.randn(20, 3), torch.arange(20) % 2
 
-    class Rows(TensorDataset):
-        pass
-
     data: dict[str, Any] = {
         "pair": (x, y),
         "arrays": (x.numpy(), y.numpy()),
@@ -371,6 +481,76 @@ def test_kinds_of_data(kind: str) -> None:
         nn.Linear(3, 2), "classification", data[kind], epochs=3, burn_in=1, every=1, batch_size=8
     )
     assert found.laplace.samples == 20
+
+
+class Rows(TensorDataset):
+    """Rows one by one: not known to be two arrays."""
+
+
+@pytest.mark.parametrize("kind", [TensorDataset, Rows], ids=["arrays", "rows"])
+def test_a_sample_left_over_joins_the_batch_before(kind: Any) -> None:
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 2))
+    sizes: list[int] = []
+
+    def note(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if module.training:
+            sizes.append(len(inputs[0]))
+
+    model.register_forward_pre_hook(note)
+    data = kind(torch.randn(17, 3), torch.arange(17) % 2)
+    learn_priors(model, "classification", data, epochs=2, batch_size=8)
+    assert sizes == [8, 9, 8, 9]
+    sizes.clear()
+    plain = nn.Linear(3, 2)
+    plain.register_forward_pre_hook(note)
+    for batch_size, expected in ((1, [1] * 17), (16, [17]), (17, [17]), (5, [5, 5, 5, 2])):
+        sizes.clear()
+        learn_priors(plain, "classification", data, epochs=1, batch_size=batch_size)
+        assert sizes == expected
+
+
+def test_a_missing_class_is_told_once_and_where_the_call_was() -> None:
+    x, y = torch.randn(20, 3), torch.zeros(20, dtype=torch.int64)
+    options: dict[str, Any] = {"epochs": 6, "burn_in": 1, "every": 1}
+    with pytest.warns(UserWarning, match=r"expected samples of all 2 classes, got none") as caught:
+        learn_priors(nn.Linear(3, 2), "classification", (x, y), **options)
+    (warning,) = caught
+    assert warning.filename == __file__
+
+
+def test_other_warnings_pass() -> None:
+    class Old(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            if not self.training:
+                warnings.warn("old layer", DeprecationWarning, stacklevel=1)
+            return x.tanh()
+
+    x = torch.randn(20, 3)
+    model = nn.Sequential(nn.Linear(3, 2), Old())
+    with pytest.warns(DeprecationWarning, match=r"old layer") as caught:
+        learn_priors(model, "regression", (x, x[:, :2]), epochs=3, burn_in=1, every=1)
+    assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_every_approximation_draws_another_subset() -> None:
+    x = torch.arange(40.0).unsqueeze(1) / 40
+    model = nn.Linear(1, 1)
+    drawn: list[tuple[float, ...]] = []
+
+    def note(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if not module.training and len(inputs[0]) == 13:
+            drawn.append(tuple(inputs[0].flatten().tolist()))
+
+    model.register_forward_pre_hook(note)
+    options: dict[str, Any] = {"epochs": 5, "burn_in": 1, "every": 1, "curvature": {"subset": 13}}
+    runs = []
+    for seed in (0, 0, 1):
+        drawn.clear()
+        learn_priors(model, "regression", (x, x[:, 0]), seed=seed, **options)
+        assert len(set(drawn)) == 5
+        runs.append(set(drawn))
+    assert runs[0] == runs[1]
+    assert not runs[0] & runs[2]
 
 
 def test_a_loader_is_iterated_as_it_is() -> None:
@@ -551,6 +731,172 @@ def test_other_runs_are_refused(tmp_path: Path) -> None:
         run(model, options, checkpoint=tmp_path / "nowhere" / "run")
 
 
+class Halves(BatchSampler):
+    """Batches of a number that nobody tells, from a generator of its own."""
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator().manual_seed(5)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        order = torch.randperm(24, generator=self.generator).tolist()
+        yield from (order[:9], order[9:16], order[16:])
+
+    def __len__(self) -> int:
+        raise TypeError
+
+
+class Stream(IterableDataset[tuple[Tensor, Tensor]]):
+    """Samples that are another ones each time."""
+
+    def __init__(self, *, own: bool) -> None:
+        self.generator = torch.Generator().manual_seed(6) if own else None
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for _ in range(20):
+            x = torch.randn(3, generator=self.generator)
+            yield x, x[:1].sin()
+
+
+def of_unknown_length(kind: str) -> Any:
+    rows = torch.arange(72.0).reshape(24, 3).sin()
+    return {
+        "batch sampler": lambda: DataLoader(
+            TensorDataset(rows, rows[:, :1]), batch_sampler=Halves()
+        ),
+        "stream": lambda: Stream(own=False),
+        "loader of a stream": lambda: DataLoader(Stream(own=True), batch_size=6),
+    }[kind]()
+
+
+@pytest.mark.parametrize("kind", ["batch sampler", "stream", "loader of a stream"])
+def test_going_on_with_data_of_unknown_length(kind: str, tmp_path: Path) -> None:
+    def go(**more: Any) -> tuple[LearnedPriors, nn.Module]:
+        torch.manual_seed(0)
+        model = nn.Linear(3, 1)
+        options: dict[str, Any] = {"epochs": 6, "burn_in": 1, "every": 2, "batch_size": 6}
+        data = of_unknown_length(kind)
+        return learn_priors(model, "regression", data, **{**options, **more}), model
+
+    whole, model = go()
+    path = tmp_path / "run"
+    for epoch in (1, 4):
+        with pytest.raises(KeyboardInterrupt):
+            go(checkpoint=path, progress=stopping_at(epoch))
+    resumed, other = go(checkpoint=path)
+    assert resumed == whole
+    assert same(model, other)
+
+
+def test_random_passes_go_on_as_they_would_have(tmp_path: Path) -> None:
+    model, options = task()
+    options["curvature"] = {"passes": "signs", "subset": 20, "batch_size": 7}
+    whole = run(model, options)
+    other, again = task()
+    again["curvature"] = options["curvature"]
+    with pytest.raises(KeyboardInterrupt):
+        run(other, again, checkpoint=tmp_path / "run", progress=stopping_at(5))
+    assert run(other, again, checkpoint=tmp_path / "run") == whole
+
+
+def test_numbers_of_numpy_are_kept(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).standard_normal((2, 20, 2), dtype=np.float32)
+    results = []
+    for whole, real in ((np.int64, np.float64), (int, float)):
+        torch.manual_seed(0)
+        options: dict[str, Any] = {name: whole(2) for name in ("epochs", "every", "steps", "seed")}
+        options |= {"burn_in": whole(1), "batch_size": whole(7), "learning_rate": real(0.01)}
+        options |= {"temperature": real(1.5), "noise": real(0.5)}
+        options["curvature"] = {"subset": whole(9), "probes": whole(2), "passes": "signs"}
+        path = tmp_path / "run"
+        found = learn_priors(nn.Linear(2, 2), "regression", (x, y), checkpoint=path, **options)
+        results.append(found)
+    assert results[0] == results[1]  # the second one has read what the first one wrote
+
+
+class Noisy(MapStyle[tuple[Tensor, Tensor]]):
+    """Rows with augmentation, from torch's generator or from one of its own."""
+
+    def __init__(self, shift: float = 0.0, *, own: bool = False, rows: int = 12) -> None:
+        self.shift, self.rows = shift, rows
+        self.random = np.random.default_rng() if own else None
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, row: int) -> tuple[Tensor, Tensor]:
+        own = self.random
+        extra = torch.rand(()) if own is None else torch.tensor(own.random()).float()
+        return (row + extra).reshape(1), torch.tensor([row + self.shift])
+
+
+def batches(last: float) -> list[tuple[Tensor, Tensor]]:
+    x = torch.arange(4.0).unsqueeze(1)
+    return [(x, x), (x, 2 * x), (x, last * x)]
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        (lambda: Noisy(), lambda: Noisy(1.0)),
+        (lambda: Noisy(), lambda: Noisy(rows=13)),
+        (lambda: DataLoader(Noisy(), 4), lambda: DataLoader(Noisy(1.0), 4)),
+        (lambda: DataLoader(Noisy(), 4), lambda: DataLoader(Noisy(), 3)),
+        (lambda: DataLoader(Noisy(), 4), lambda: DataLoader(Noisy(), 4, shuffle=True)),
+        (lambda: batches(3.0), lambda: batches(4.0)),
+    ],
+    ids=["rows", "number", "loader", "batch size", "order", "batches"],
+)
+def test_other_data_are_refused(
+    first: Callable[[], Any], other: Callable[[], Any], tmp_path: Path
+) -> None:
+    options: dict[str, Any] = {"epochs": 2, "checkpoint": tmp_path / "run", "batch_size": 4}
+    model = nn.Linear(1, 1)
+    state = torch.get_rng_state()
+    found = learn_priors(model, "regression", first(), **options)
+    assert torch.equal(torch.get_rng_state(), state)
+    with pytest.raises(ValueError, match=r"expected a checkpoint of the same data, got one of"):
+        learn_priors(model, "regression", other(), **options)
+    assert learn_priors(model, "regression", first(), **options).losses == found.losses
+
+
+def test_rows_that_nobody_can_repeat_are_known_by_their_number(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"epochs": 2, "checkpoint": tmp_path / "run"}
+    model = nn.Linear(1, 1)
+    learn_priors(model, "regression", Noisy(own=True), **options)
+    learn_priors(model, "regression", Noisy(own=True), **options)
+    with pytest.raises(ValueError, match=r"expected a checkpoint of the same data, got one of"):
+        learn_priors(model, "regression", Noisy(own=True, rows=11), **options)
+
+
+def test_another_architecture_of_the_same_shapes_is_refused(tmp_path: Path) -> None:
+    def network(between: nn.Module) -> nn.Module:
+        return nn.Sequential(nn.Linear(4, 3), between, nn.Linear(3, 2))
+
+    class Applied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.function = lambda x: x.sin()
+
+        def forward(self, x: Tensor) -> Tensor:
+            y: Tensor = self.function(x)
+            return y
+
+        def extra_repr(self) -> str:
+            return repr(self.function)  # with its address, another one each time
+
+    _, options = task()
+    path = tmp_path / "run"
+    run(network(nn.Dropout(0.3)), options, checkpoint=path)
+    run(network(nn.Dropout(0.3)), options, checkpoint=path)
+    for between in (nn.Dropout(0.4), nn.Tanh()):
+        with pytest.raises(ValueError, match=r"expected a checkpoint of the same model, got one"):
+            run(network(between), options, checkpoint=path)
+    path = tmp_path / "other"
+    one, other = network(Applied()), network(Applied())
+    assert str(one) != str(other)
+    assert run(one, options, checkpoint=path) == run(other, options, checkpoint=path)
+
+
 def test_an_optimiser_that_cannot_be_kept(tmp_path: Path) -> None:
     class Odd(torch.optim.SGD):
         def step(self, closure: Any = None) -> Any:
@@ -578,8 +924,8 @@ def test_own_batches_are_shuffled_anew_by_the_seed() -> None:
     x = torch.arange(10.0).unsqueeze(1)
     seen: list[list[float]] = []
 
-    def note(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        if inputs[0].shape[0] == 5:
+    def note(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if module.training:
             seen.append(inputs[0].flatten().tolist())
 
     for seed in (0, 0, 1):
@@ -656,12 +1002,24 @@ def test_a_layer_without_evidence_is_refused_before_training() -> None:
         ({"batch_size": 0}, r"expected batch_size of at least 1, got 0"),
         ({"burn_in": -1}, r"expected burn_in of at least 0, got -1"),
         ({"every": 0}, r"expected every of at least 1, got 0"),
-        ({"steps": -1}, r"expected steps of at least 0, got -1"),
+        ({"steps": -1}, r"expected steps of at least 0, or 'best', got -1"),
+        ({"steps": "most"}, r"expected steps of at least 0, or 'best', got 'most'"),
         ({"learning_rate": -1.0}, r"expected a positive number as learning_rate, got -1.0"),
         ({"hyper_learning_rate": 0}, r"expected a positive number as hyper_learning_rate, got 0"),
         ({"temperature": float("nan")}, r"expected a positive number as temperature, got nan"),
         ({"noise": 0.0}, r"expected a positive number as noise, got 0.0"),
         ({"noise": 0.5}, r"expected no noise for classification, got 0.5"),
+        ({"noise": "learned"}, r"expected a number, None or 'learn' as noise, got 'learned'"),
+        ({"seed": -1}, r"expected a seed in \[0, 2\*\*64\), got -1"),
+        (
+            {"optimiser": torch.optim.AdamW},
+            r"no weight decay: the prior is that, got weight_decay=0.01",
+        ),
+        ({"optimiser": decaying}, r"expected no weight decay: .*, got weight_decay=0.1 in SGD"),
+        (
+            {"optimiser": torch.optim.ASGD},
+            r"expected no weight decay: .*, got lambd=0.0001 in ASGD",
+        ),
         ({"schedule": "linear"}, r"expected as schedule 'cosine' or 'constant', got 'linear'"),
         ({"hyper_schedule": None}, r"expected as hyper_schedule 'cosine' or 'constant', got None"),
         ({"curvature": {"rank": 1}}, r"expected curvature options of structure, .*, got 'rank'"),
@@ -690,14 +1048,46 @@ def test_bad_input(options: dict[str, Any], message: str) -> None:
         ({"curvature": "full"}, r"expected a map of options as curvature, got str"),
         ({"optimiser": "adam"}, r"expected as the optimiser a function of parameters and lr, got"),
         ({"optimiser": lambda p, lr: None}, r"expected an optimiser of torch, got NoneType"),
-        ({"seed": "a"}, r"expected an int, a torch.Generator or None as the seed, got str"),
+        ({"seed": "a"}, r"expected a whole number as the seed, got 'a'"),
+        ({"seed": None}, r"expected a whole number as the seed, got None"),
     ],
-    ids=["curvature", "optimiser name", "optimiser result", "seed"],
+    ids=["curvature", "optimiser name", "optimiser result", "seed", "no seed"],
 )
 def test_input_of_the_wrong_kind(options: dict[str, Any], message: str) -> None:
     x, y = torch.randn(20, 3), torch.arange(20) % 2
     with pytest.raises(TypeError, match=message):
         learn_priors(nn.Linear(3, 2), "classification", (x, y), **options)
+
+
+def test_training_that_several_processes_share_is_refused() -> None:
+    x = torch.randn(20, 3)
+    message = r"expected a model that one process trains, got {}: train it in a loop of your own"
+    wrapped = nn.DataParallel(nn.Linear(3, 1))
+    with pytest.raises(TypeError, match=message.format("DataParallel")):
+        learn_priors(wrapped, "regression", (x, x[:, 0]))
+    if not (distributed.is_available() and distributed.is_gloo_available()):
+        pytest.skip("torch has no gloo here")
+    store = distributed.HashStore()
+    distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    try:
+        model = nn.parallel.DistributedDataParallel(nn.Linear(3, 1))
+        with pytest.raises(TypeError, match=message.format("DistributedDataParallel")):
+            learn_priors(model, "regression", (x, x[:, 0]))
+    finally:
+        distributed.destroy_process_group()
+
+
+def test_training_data_that_do_not_fit_say_in_which_epoch() -> None:
+    x, y = torch.randn(20, 3), torch.arange(20) % 2
+    options: dict[str, Any] = {"epochs": 2, "evidence_data": (x, y)}
+    wrong = y.clone()
+    wrong[7] = 5
+    with pytest.raises(ValueError, match=r"expected class labels from 0 to 1, got 5, in epoch 1"):
+        learn_priors(nn.Linear(3, 2), "classification", (x, wrong), **options)
+    bad = x.clone()
+    bad[7, 0] = float("nan")
+    with pytest.raises(ValueError, match=r"expected a finite loss, got nan, in epoch 1; the model"):
+        learn_priors(nn.Linear(3, 2), "classification", (bad, y), **options)
 
 
 def test_a_frozen_hyperparameter() -> None:
@@ -714,3 +1104,24 @@ def test_groups_of_paths_may_be_given() -> None:
     assert list(found.precisions) == ["both"]
     expected = pytest.approx(1 / found.precisions["both"], rel=1e-5)
     assert soft.prior_variances == {"strict": expected, "free": expected}
+
+
+def test_groups_may_split_a_path() -> None:
+    x = torch.randn(20, 4)
+
+    def make() -> PathSum:
+        paths = {"strict": Linear(V, V, S(4)), "free": nn.Linear(4, 4)}
+        return PathSum(paths, prior_variances={"free": 0.5, "strict": 0.25})
+
+    split = {name: name for name in path_groups(make())}
+    soft = make()
+    found = learn_priors(soft, "regression", (x, x), epochs=2, groups=split)
+    start = {name: 2.0 if "free" in name else 4.0 for name in split}
+    assert found.precisions == pytest.approx(start)
+    assert soft.prior_variances == pytest.approx({"free": 0.5, "strict": 0.25})
+    soft = make()
+    found = learn_priors(soft, "regression", (x, x), epochs=3, burn_in=1, every=1, groups=split)
+    weight, bias = (found.precisions[f"paths.free.{name}"] for name in ("weight", "bias"))
+    assert weight != pytest.approx(bias, rel=1e-3)
+    mean = (16 / weight + 4 / bias) / 20
+    assert soft.prior_variances["free"] == pytest.approx(mean, rel=1e-5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch.distributions import Normal
 from isotropy.equivariance import assert_equivariant, equivariance_error
 from isotropy.groups import SO, O
 from isotropy.nn import EMLP, Linear, PathSum
+from isotropy.nn._polyphase_pool import PolyphasePool2d
 from isotropy.reps import Scalar, Symmetry, V
 
 
@@ -122,6 +124,78 @@ def test_paths_without_a_width_are_trusted() -> None:
     paths = PathSum({"identity": nn.Identity(), "linear": nn.Linear(3, 3)})
     x = torch.randn(2, 3)
     torch.testing.assert_close(paths(x), x + paths.paths["linear"](x))
+
+
+def test_a_mean_divides_by_the_number_of_paths() -> None:
+    paths = {"a": nn.Linear(4, 2), "b": nn.Linear(4, 2), "c": nn.Linear(4, 2)}
+    x = torch.randn(5, 4)
+    torch.testing.assert_close(PathSum(paths, average=True)(x), PathSum(paths)(x) / 3)
+    assert torch.equal(PathSum({"a": paths["a"]}, average=True)(x), paths["a"](x))
+
+
+def around(channels: int) -> nn.Conv2d:
+    return nn.Conv2d(channels, 3, 3, padding=1, padding_mode="circular", dtype=torch.float64)
+
+
+@pytest.mark.parametrize("average", [False, True], ids=["sum", "mean"])
+def test_a_pool_takes_some_of_the_paths_together(average: bool) -> None:
+    first, second = around(2), around(2)
+    rest = nn.Conv2d(2, 3, 2, stride=2, dtype=torch.float64)
+    pool = PolyphasePool2d()
+    paths = PathSum(
+        {"first": first, "rest": rest, "second": second},
+        average=average,
+        pool=pool,
+        pooled=["second", "first"],
+    )
+    x = torch.randn(40, 2, 6, 6, dtype=torch.float64)
+    together = pool(first(x) + second(x)) + rest(x)
+    torch.testing.assert_close(paths(x), together / 3 if average else together)
+    apart = pool(first(x)) + pool(second(x)) + rest(x)
+    assert not torch.allclose(paths(x), apart / 3 if average else apart)
+    assert not any("pool" in name for name in paths.state_dict())
+    paths(x).square().sum().backward()
+    assert all(bool(p.grad.any()) for p in paths.parameters())
+
+
+def test_paths_that_choose_a_phase_together_stay_equivariant() -> None:
+    x = torch.randn(20, 2, 6, 6, dtype=torch.float64)
+
+    def totals(layer: nn.Module) -> torch.Tensor:
+        """Squares summed over places: they do not change as maps are shifted."""
+        return layer(x).square().sum((2, 3)) - layer(x.roll((1, 3), (2, 3))).square().sum((2, 3))
+
+    made = {"a": around(2), "b": around(2)}
+    together = PathSum(made, pool=PolyphasePool2d(), pooled=["a", "b"])
+    assert totals(together).abs().max() < 1e-12
+    each = PathSum({name: nn.Sequential(path, PolyphasePool2d()) for name, path in made.items()})
+    assert totals(each).abs().max() > 1e-2
+
+
+def test_copies_pool_as_the_sum_does() -> None:
+    paths = PathSum({"a": around(2), "b": around(2)}, pool=PolyphasePool2d(), pooled=["a", "b"])
+    x = torch.randn(3, 2, 4, 4, dtype=torch.float64)
+    for twin in (copy.deepcopy(paths), pickle.loads(pickle.dumps(paths))):
+        assert torch.equal(twin(x), paths(x))
+    compiled = torch.compile(paths, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(x), paths(x))
+
+
+@pytest.mark.parametrize(
+    ("pool", "pooled", "sentence"),
+    [
+        (None, ["a"], r"got no pool and \['a'\]"),
+        (nn.Identity(), [], r"got a pool and \[\]"),
+        (nn.Identity(), ["a", "c"], r"got a pool and \['a', 'c'\]"),
+    ],
+    ids=["no pool", "no paths", "unknown path"],
+)
+def test_pools_without_paths_and_paths_without_a_pool_are_refused(
+    pool: nn.Module | None, pooled: list[str], sentence: str
+) -> None:
+    whole = rf"expected a pool, and which of a, b go through it, or neither, {sentence}"
+    with pytest.raises(ValueError, match=whole):
+        PathSum({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2)}, pool=pool, pooled=pooled)
 
 
 @pytest.mark.parametrize(

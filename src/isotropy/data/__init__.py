@@ -2,9 +2,18 @@
 
 from isotropy.data._augment import Augment
 from isotropy.data._dataset import Dataset
+from isotropy.data._digit_tasks import (
+    QuadrantDigits,
+    in_quadrants,
+    rotated,
+    small_digits,
+    standardised,
+    translated,
+)
 from isotropy.data._double_spring_pendulum import double_spring_pendulum
 from isotropy.data._fetch import fetch, fetch_digest
 from isotropy.data._hamiltonian_systems import Chunks, HamiltonianSystem
+from isotropy.data._image_warps import resized
 from isotropy.data._load import load
 from isotropy.data._models import load_model
 from isotropy.data._planted import planted_nulls, planted_problems, with_noise
@@ -28,6 +37,7 @@ __all__ = [
     "HamiltonianSystem",
     "PlantedProblem",
     "PositionwiseSum",
+    "QuadrantDigits",
     "Scaling",
     "SharingTask",
     "Splits",
@@ -40,6 +50,7 @@ __all__ = [
     "fetch",
     "fetch_digest",
     "geometric_mean",
+    "in_quadrants",
     "inertia",
     "load",
     "load_model",
@@ -49,7 +60,12 @@ __all__ = [
     "planted_nulls",
     "planted_problems",
     "relative_error",
+    "resized",
+    "rotated",
     "shared_means",
+    "small_digits",
+    "standardised",
     "sum_of_numbers",
+    "translated",
     "with_noise",
 ]

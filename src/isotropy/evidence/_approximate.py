@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback
-from isotropy.evidence._captured import require_real
+from isotropy.evidence._captured import require_usable
 from isotropy.evidence._curvature_pass import CurvatureOptions, CurvaturePass, Passes
 from isotropy.evidence._laplace import Laplace
 from isotropy.evidence._likelihoods import classes_without_samples
@@ -135,7 +135,7 @@ def prepared(
     chosen = {n: p for n, p in chosen.items() if n not in left_out and p.numel()}
     if not chosen:
         raise ValueError("expected parameters to integrate out, got none that require gradients")
-    require_real(chosen)
+    require_usable(chosen)
     return CurvaturePass(model, likelihood_of(loss), chosen, own=params is None, options=options)
 
 
@@ -156,7 +156,7 @@ def from_sums(work: CurvaturePass, sums: Sums, groups: Groups) -> Laplace:
         ValueError: If the curvature is not finite.
     """
     missing = classes_without_samples(sums.class_counts)
-    if missing:
+    if missing and sums.scale == 1:  # a subset need not have them all
         few = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")
         warnings.warn(
             f"expected samples of all {len(sums.class_counts)} classes, got none of {few}: the "
@@ -170,7 +170,8 @@ def from_sums(work: CurvaturePass, sums: Sums, groups: Groups) -> Laplace:
                 f"{name or 'the parameters'}: gradients or inputs there overflow"
             )
     keep = work.options.create_graph
-    parameters = {n: p if keep else p.detach() for n, p in work.parameters.items()}
+    # values of their own: the network may go on learning
+    parameters = {n: p if keep else p.detach().clone() for n, p in work.parameters.items()}
     return Laplace(
         parameters,
         groups_of(parameters, groups),

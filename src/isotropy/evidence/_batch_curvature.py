@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -15,17 +17,31 @@ from isotropy.nn import LinearOperation
 
 _LARGEST_GRADIENTS = 2**25  # numbers in the gradients of a few samples together
 
+_Rows: TypeAlias = tuple[LinearOperation, Tensor, Tensor]
+
 
 def places_of_whole(
-    operations: Sequence[LinearOperation], structure: Structure, sharing: SharingModes
+    operations: Sequence[LinearOperation],
+    structure: Structure,
+    sharing: SharingModes,
+    samples: int,
 ) -> set[int]:
     """The places of operations whose curvature is not a Kronecker product.
 
-    All uses of the same weights are treated alike.
+    All uses of the same weights are treated alike. Scales of a normalisation (blocks of one
+    number) are exact where their rows are samples; where these were flattened together with
+    other axes, each has the product of its own two moments.
     """
     if structure != "kronecker":
         return set(range(len(operations)))
-    unfit = {(o.parameter, o.part) for o in operations if not sharing.factorises(o)}
+
+    def fits(operation: LinearOperation) -> bool:
+        if sharing.factorises(operation):
+            return True
+        rows = operation.gradient_rows(operation.output.detach())
+        return operation.exact and operation.blocks and rows.shape[0] != samples
+
+    unfit = {(o.parameter, o.part) for o in operations if not fits(o)}
     return {k for k, o in enumerate(operations) if (o.parameter, o.part) in unfit}
 
 
@@ -52,19 +68,17 @@ class BatchCurvature:
     ) -> None:
         self.sums, self.parameters, self.samples = sums, parameters, samples
         self.structure, self.sharing = structure, sharing
+        # what no gradient can reach, such as a call under no_grad, is no part of the outputs
+        operations = [o for o in operations if o.output.requires_grad]
         self.outputs = list({id(o.output): o.output for o in operations}.values())
-        self.factored: list[LinearOperation] = []
-        self.whole: list[tuple[LinearOperation, Tensor]] = []
-        whole = places_of_whole(operations, structure, sharing)
-        for place, operation in enumerate(operations):
-            if place not in whole:
-                self.factored.append(operation)
-                self._add_input(operation)
-            else:  # every column wants the rows of its input again
-                self.whole.append((operation, self._rows_by_sample(operation)))
+        whole = places_of_whole(operations, structure, sharing, samples)
+        self.factored = [o for k, o in enumerate(operations) if k not in whole]
+        self.whole = [o for k, o in enumerate(operations) if k in whole]
+        self.input_rows: dict[int, Tensor] = {}  # of those of ``whole``: every column wants them
+        self.with_input: set[int] = set()
 
     def _rows_by_sample(self, operation: LinearOperation) -> Tensor:
-        rows = _full_precision(operation.input_rows())
+        rows = operation.input_rows()
         if rows.shape[0] != self.samples:
             raise ValueError(
                 f"expected rows of {operation.parameter} sample by sample, got {rows.shape[0]} "
@@ -79,27 +93,34 @@ class BatchCurvature:
         sharing, outputs = self.sharing, operation.gradient_rows(operation.output.detach())
         blocks = outputs.shape[-2] if operation.blocks else 1
         if operation.gram is not None and not sharing.reduces(operation):
-            gram = operation.gram(_full_precision(operation.input))
+            gram = operation.gram(operation.input.double())
             gram = gram.reshape(-1, *gram.shape[-2:])
             count = outputs.numel() // (blocks * outputs.shape[-1])
         else:
             by_sample = bool(sharing.reduced_axes(operation))
             rows = self._rows_by_sample(operation) if by_sample else operation.input_rows()
-            rows = sharing.input_rows(operation, _full_precision(rows))
+            rows = sharing.input_rows(operation, rows)
+            if (operation.parameter, operation.part) not in self.sums.parts:
+                width = rows.shape[-1]
+                require_memory(
+                    32 * rows.shape[-2] * width * width,
+                    f"a factor of {width:,} inputs of {operation.parameter}",
+                    "take structure='diagonal', or freeze that layer",
+                )
             gram, count = _gram(rows), rows.shape[:-2].numel()
         key = operation.parameter, operation.part
         if key not in self.sums.parts:
             width = outputs.shape[-1]
             self.sums.parts[key] = KroneckerSums(
-                torch.zeros_like(gram, dtype=torch.float64),
-                gram.new_zeros(gram.shape[0], width, width, dtype=torch.float64),
-                gram.new_zeros((), dtype=torch.float64),
+                torch.zeros_like(gram),
+                gram.new_zeros(gram.shape[0], width, width),
+                gram.new_zeros(()),
                 sharing.entries(operation, blocks, width),
                 operation.blocks and sharing.along("channel") == "expand",
             )
         sums = self.sums.parts[key]
         assert isinstance(sums, KroneckerSums)
-        sums.input = sums.input + gram.double()
+        sums.input = sums.input + gram
         sums.rows = sums.rows + count
 
     def add_columns(self, gradients: Sequence[Tensor | None], columns: int = 1) -> None:
@@ -111,28 +132,56 @@ class BatchCurvature:
             columns: How many columns there are.
         """
         at = {id(o): g for o, g in zip(self.outputs, gradients, strict=True)}
+        grams: dict[tuple[object, ...], Tensor] = {}
         for operation in self.factored:
             gradient = at[id(operation.output)]
-            if gradient is not None:
-                rows = operation.gradient_rows(_full_precision(gradient))
-                gram = _gram(self.sharing.gradient_rows(operation, rows))
-                sums = self.sums.parts[operation.parameter, operation.part]
-                assert isinstance(sums, KroneckerSums)
-                sums.output = sums.output + gram.double()
+            if gradient is None:
+                continue
+            if id(operation) not in self.with_input:  # only what matters for the outputs
+                self.with_input.add(id(operation))
+                self._add_input(operation)
+            # a weight and its bias have one output between them, and the same rows there
+            same = id(operation.output), _known(operation.gather), operation.axes, operation.blocks
+            if same not in grams:
+                rows = operation.gradient_rows(gradient)
+                grams[same] = _gram(self.sharing.gradient_rows(operation, rows))
+            sums = self.sums.parts[operation.parameter, operation.part]
+            assert isinstance(sums, KroneckerSums)
+            sums.output = sums.output + grams[same]
         whole = []
-        for operation, input_rows in self.whole:
+        for operation in self.whole:
             gradient = at[id(operation.output)]
-            if gradient is not None:
-                rows = operation.gradient_rows(_full_precision(gradient))
-                whole.append((operation, input_rows, rows))
-        for column in range(columns if whole else 0):
+            if gradient is None:
+                continue
+            if id(operation) not in self.input_rows:
+                self.input_rows[id(operation)] = self._rows_by_sample(operation)
+            rows = operation.gradient_rows(gradient)
+            whole.append((operation, self.input_rows[id(operation)], rows))
+        for column in range(columns):
             own = slice(column * self.samples, (column + 1) * self.samples)
             self._add_whole([(operation, a, g[own]) for operation, a, g in whole])
 
-    def _add_whole(self, rows: Sequence[tuple[LinearOperation, Tensor, Tensor]]) -> None:
-        """Add GᵀG of the gradients G of single samples, a few samples at a time."""
-        widest = max(self.parameters[operation.parameter].numel() for operation, *_ in rows)
-        step = max(1, _LARGEST_GRADIENTS // widest)
+    def _add_whole(self, rows: Sequence[_Rows]) -> None:
+        """Add GᵀG of the gradients G of single samples, tensor by tensor where it can be."""
+        if self.structure == "full":
+            if rows:
+                self._add_together(rows)
+            return
+        by_name: dict[str, list[_Rows]] = {}
+        for one in rows:
+            by_name.setdefault(one[0].parameter, []).append(one)
+        for name, own in by_name.items():
+            if self.structure == "diagonal" and len(own) == 1 and _is_plain(*own[0]):
+                size = self.parameters[name].numel()
+                self._add_squares(name, _plain_squares(*own[0], size))
+            else:
+                self._add_together(own)
+
+    def _add_together(self, rows: Sequence[_Rows]) -> None:
+        """Add what some operations give together, a few samples at a time."""
+        names = {operation.parameter for operation, *_ in rows}
+        size = sum(self.parameters[name].numel() for name in names)
+        step = max(1, _LARGEST_GRADIENTS // size)
         for start in range(0, self.samples, step):
             few = slice(start, start + step)
             gradients = [(o, sample_gradients(o, a[few], g[few])) for o, a, g in rows]
@@ -165,10 +214,12 @@ class BatchCurvature:
             if self.structure == "block":
                 self._add_dense((name, 0), gradient, None)
             else:
-                squares = gradient.double().square().sum(0)
-                sums = self.sums.parts.setdefault((name, 0), DiagonalSums(squares * 0))
-                assert isinstance(sums, DiagonalSums)
-                sums.values = sums.values + squares
+                self._add_squares(name, gradient.double().square().sum(0))
+
+    def _add_squares(self, name: str, squares: Tensor) -> None:
+        sums = self.sums.parts.setdefault((name, 0), DiagonalSums(squares * 0))
+        assert isinstance(sums, DiagonalSums)
+        sums.values = sums.values + squares
 
     def _add_dense(self, key: tuple[str, int], gradient: Tensor, entries: Tensor | None) -> None:
         if key not in self.sums.parts:
@@ -183,16 +234,37 @@ class BatchCurvature:
             self.sums.parts[key] = DenseSums(empty, entries)
         sums = self.sums.parts[key]
         assert isinstance(sums, DenseSums)
-        sums.matrix = sums.matrix + (gradient.mT @ gradient).double()
+        columns = gradient.double()
+        sums.matrix = sums.matrix + columns.mT @ columns
+
+
+def _is_plain(operation: LinearOperation, a: Tensor, g: Tensor) -> bool:
+    """Whether every sample has one row, so that its gradient is one product g aᵀ."""
+    return not operation.blocks and a.shape[:-1].numel() == a.shape[0]
+
+
+def _plain_squares(operation: LinearOperation, a: Tensor, g: Tensor, size: int) -> Tensor:
+    """Σ (g aᵀ)² over samples, entry by entry, in the order of the parameter."""
+    a, g = (rows.double().reshape(len(rows), -1).square() for rows in (a, g))
+    squares = (g.mT @ a).flatten()
+    if operation.entries is None:
+        return squares
+    return squares.new_zeros(size).index_add(0, operation.entries.flatten(), squares)
+
+
+def _known(function: object) -> object:
+    """What is equal for functions that are known to do the same."""
+    if isinstance(function, partial):
+        keywords = tuple((name, _known(value)) for name, value in function.keywords.items())
+        return function.func, tuple(map(_known, function.args)), keywords
+    return function if isinstance(function, Hashable) else id(function)
 
 
 def _gram(rows: Tensor) -> Tensor:
-    """Σ rrᵀ over rows, for every block: (*, blocks, width) to (blocks, width, width)."""
+    """Σ rrᵀ over rows, for every block: (*, blocks, width) to (blocks, width, width).
+
+    In float64: rounding would count as curvature where the prior is weak.
+    """
     # in this order the rows of a map need no transposition, only a copy of whole maps
-    columns = rows.movedim((-2, -1), (0, 1)).flatten(2)
+    columns = rows.movedim((-2, -1), (0, 1)).flatten(2).double()
     return columns @ columns.mT
-
-
-def _full_precision(rows: Tensor) -> Tensor:
-    """At least float32: sums of squares are not for half precision."""
-    return rows if rows.dtype == torch.float64 else rows.float()

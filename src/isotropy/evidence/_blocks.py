@@ -34,11 +34,10 @@ class KroneckerBlock:
         return self.input.shape[0] * self.input.shape[-1] * self.output.shape[-1]
 
     @cached_property
+    @torch.enable_grad()  # kept, whoever asks first
     def _spectrum(self) -> Tensor:
-        inner = torch.linalg.eigvalsh(_symmetric(self.input))
-        outer = torch.linalg.eigvalsh(_symmetric(self.output))
-        products: Tensor = outer.unsqueeze(-1) * inner.unsqueeze(-2)
-        return products.flatten().clamp_min(0)
+        inner, outer = spectrum(self.input), spectrum(self.output)
+        return (outer.unsqueeze(-1) * inner.unsqueeze(-2)).flatten()
 
     def eigenvalues(self) -> Tensor:
         """All eigenvalues of H: the products of those of A and B, shape (size,)."""
@@ -70,9 +69,9 @@ class DenseBlock:
         return self.matrix.shape[0]
 
     @cached_property
+    @torch.enable_grad()  # kept, whoever asks first
     def _spectrum(self) -> Tensor:
-        found: Tensor = torch.linalg.eigvalsh(_symmetric(self.matrix))
-        return found.clamp_min(0)
+        return spectrum(self.matrix)
 
     def eigenvalues(self) -> Tensor:
         """All eigenvalues of H, shape (size,)."""
@@ -112,8 +111,19 @@ class DiagonalBlock:
 Block: TypeAlias = KroneckerBlock | DenseBlock | DiagonalBlock
 
 
-def _symmetric(matrix: Tensor) -> Tensor:
-    return (matrix + matrix.mT) / 2
+def spectrum(matrix: Tensor) -> Tensor:
+    """The eigenvalues of positive semidefinite matrices; those at the level of rounding are zero.
+
+    Where the prior is weak, rounding would count as curvature.
+    """
+    values: Tensor = torch.linalg.eigvalsh((matrix + matrix.mT) / 2)
+    return above_rounding(values)
+
+
+def above_rounding(values: Tensor) -> Tensor:
+    """Ascending eigenvalues, with those zero that rounding may have made."""
+    least = values[..., -1:] * values.shape[-1] * torch.finfo(values.dtype).eps
+    return torch.where(values > least, values, 0.0)
 
 
 def _in_order(matrix: Tensor, entries: Tensor | None) -> Tensor:

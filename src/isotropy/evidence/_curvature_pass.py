@@ -26,7 +26,7 @@ from isotropy.evidence._sums import Structure, Sums
 from isotropy.nn import LinearOperation, record
 
 Passes: TypeAlias = Literal["exact", "sampled", "signs"]
-_FEW = 4  # samples for the check that operations account for all parameters
+_FEW = 16  # samples for the check that operations account for all parameters
 _LARGEST_STACK = 2**13  # rows of all columns that go backwards together on a GPU
 
 
@@ -110,13 +110,16 @@ class CurvaturePass:
         count = 0 if progress is None else len(batches)
         with _evaluating(self.model):
             for k, (x, y) in enumerate(batches):
+                if not len(x):
+                    continue
                 if sums is None:
                     self._check(x)
                     sums = _empty(x.device)
                 self._add(sums, x, y, generator)
                 if progress is not None:
                     progress(Step(k + 1, count, "curvature"))
-        assert sums is not None
+        if sums is None:
+            raise ValueError("expected at least one sample, got none")
         sums.total = sums.samples * batches.scale
         return sums
 
@@ -124,6 +127,8 @@ class CurvaturePass:
         """The sums of each batch alone, with the same random passes as in ``run``."""
         generator = torch.Generator().manual_seed(self.options.seed)
         for x, y in batches:
+            if not len(x):
+                continue
             sums = _empty(x.device)
             with _evaluating(self.model):
                 self._add(sums, x, y, generator)
@@ -146,7 +151,8 @@ class CurvaturePass:
 
     def _check(self, x: Tensor) -> None:
         """Refuse a network, data or options that do not go together, on a few samples."""
-        outputs, operations = self._call(x[:_FEW])
+        few = x[torch.linspace(0, len(x) - 1, min(len(x), _FEW)).long()]
+        outputs, operations = self._call(few)
         if not bool(outputs.isfinite().all()):
             return  # the likelihood says so, with the place
         sharing, structure = self.options.sharing, self.options.structure
@@ -155,11 +161,14 @@ class CurvaturePass:
             raise ValueError(
                 "expected outputs that depend on the parameters by autograd, got none that do"
             )
-        require_captured(self.parameters, outputs, operations)
+        require_captured(self.model, self.parameters, outputs, operations)
         noted = [o for o in operations if o.parameter in self.parameters]
-        by_sample = places_of_whole(noted, structure, sharing)
+        noted = [o for o in noted if o.output.requires_grad]
+        by_sample = places_of_whole(noted, structure, sharing, len(few))
         by_sample |= {k for k, o in enumerate(noted) if sharing.reduced_axes(o)}
-        require_separate(outputs, self._call(x[:1])[0], noted, by_sample)
+        if len(few) > 1:
+            half = self._call(few[: -(-len(few) // 2)])[0]
+            require_separate(outputs, half, noted, by_sample)
         if structure == "kronecker":
             require_one_layout(noted)
 
@@ -255,7 +264,11 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
     model.eval()
     device = next((p.device.type for p in model.parameters()), "cpu")
     try:
-        with torch.enable_grad(), torch.autocast(device, enabled=False):
+        with (
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            torch.autocast(device, enabled=False),
+        ):
             yield
     finally:
         for module in training:

@@ -41,8 +41,8 @@ def evidence_gradient(
     Lengthscales, anchor points and the like shape the likelihood, the inputs of layers and the
     gradients at their outputs. The evidence is a function F of sums over data, F(Σ_b S_b(η)): a
     first pass finds the sums and ∂F/∂S, a second one ⟨∂F/∂S, ∂S_b/∂η⟩ batch by batch. That is
-    the gradient that ``create_graph=True`` gives, in the memory of one batch. The other
-    parameters are held where they are.
+    the gradient that ``create_graph=True`` gives, in the memory of one batch and its backward
+    passes. The other parameters are held where they are.
 
     Args:
         model: As for ``laplace``.
@@ -94,6 +94,7 @@ def evidence_gradient(
         True
     """
     names = [hyperparameters] if isinstance(hyperparameters, str) else list(hyperparameters)
+    names = list(dict.fromkeys(names))
     if not names:
         raise ValueError("expected at least one hyperparameter, got none")
     plain = CurvatureOptions(structure, passes, probes, SharingModes.of(sharing), seed, False)
@@ -102,13 +103,12 @@ def evidence_gradient(
     sums = work.run(batches)
     if process_group is not None:
         sums.add_up(process_group)
-    leaves = [t.detach().requires_grad_(t.is_floating_point()) for t in sums.tensors()]
-    sums.set_tensors(leaves)
-    # how many data there are depends on nothing
-    sums.samples, sums.total = sums.samples.detach(), sums.total.detach()
+    sums.set_tensors([t.detach() for t in sums.tensors()])
+    leaves = {key: t.requires_grad_() for key, t in sums.by_name().items()}
     found = from_sums(work, sums, groups)
     value = found.log_marginal_likelihood(precisions, noise=noise, temperature=temperature)
-    slopes = torch.autograd.grad(value, leaves, allow_unused=True)
+    slopes = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
+    slope_of = dict(zip(leaves, slopes, strict=True))
     graph = CurvatureOptions(structure, passes, probes, SharingModes.of(sharing), seed, True)
     second = prepared(model, loss, params, names, graph)
     own = dict(second.model.named_parameters())
@@ -118,8 +118,8 @@ def evidence_gradient(
         for batch in second.each(batches):
             terms = [
                 (slope * tensor).sum()
-                for slope, tensor in zip(slopes, batch.tensors(), strict=True)
-                if slope is not None and tensor.requires_grad
+                for key, tensor in batch.by_name().items()
+                if (slope := slope_of.get(key)) is not None and tensor.requires_grad
             ]
             parts = torch.autograd.grad(
                 torch.stack(terms).sum(), [own[name] for name in names], allow_unused=True

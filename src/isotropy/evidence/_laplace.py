@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from isotropy.evidence._blocks import Block, DenseBlock
+from isotropy.evidence._blocks import Block, DenseBlock, above_rounding, spectrum
 from isotropy.evidence._effective_parameters import EffectiveParameters
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._precision_groups import Precisions, precision_of
@@ -89,6 +89,8 @@ class Laplace:
             noise: The standard deviation σ of observations, for regression; 1 where None.
             temperature: T.
         """
+        if not isinstance(noise, Real | Tensor | None):
+            raise TypeError(f"expected a number as the noise, got {noise!r}")
         whole = self.likelihood.log_likelihood(self._statistics, noise)
         return whole / _temperature(temperature)
 
@@ -155,17 +157,20 @@ class Laplace:
 
     def _log_determinant(self, delta: Mapping[str, Tensor], scale: Tensor) -> Tensor:
         """Log det(1 + δ⁻¹ H)."""
+        return torch.log1p(scale * self._relative_eigenvalues(delta)).sum()
+
+    def _relative_eigenvalues(self, delta: Mapping[str, Tensor]) -> Tensor:
+        """All eigenvalues of δ^-½ H δ^-½, at unit noise and temperature."""
         if self.is_full:
-            lower: Tensor = torch.linalg.cholesky(self._relative_precision(delta, scale))
-            return 2 * lower.diagonal().log().sum()
-        terms = [
-            torch.log1p(scale * values / delta[self.groups[name]].to(values.device)).sum()
+            return spectrum(self._relative_curvature(delta))
+        parts = [
+            values / delta[self.groups[name]].to(values.device)
             for name, values in self.eigenvalues().items()
         ]
-        return torch.stack(terms).sum()
+        return torch.cat(parts) if parts else self._statistics[:0]
 
-    def _relative_precision(self, delta: Mapping[str, Tensor], scale: Tensor) -> Tensor:
-        """1 + δ^-½ H δ^-½ of all parameters together."""
+    def _relative_curvature(self, delta: Mapping[str, Tensor]) -> Tensor:
+        """δ^-½ H δ^-½ of all parameters together."""
         (block,) = self.blocks[""]
         assert isinstance(block, DenseBlock)
         root = torch.cat(
@@ -174,8 +179,28 @@ class Laplace:
                 for name, p in self.parameters.items()
             ]
         )
-        relative = scale * root.unsqueeze(1) * block.matrix * root
-        return relative + torch.eye(len(root), dtype=relative.dtype, device=relative.device)
+        relative = root.unsqueeze(1) * block.matrix * root
+        return (relative + relative.mT) / 2
+
+    @torch.no_grad()
+    def relative_eigenvalues(self, precisions: Precisions = 1.0) -> Tensor:
+        """All eigenvalues λ of δ^-½ H δ^-½ together, at unit noise and temperature.
+
+        With noise σ and temperature T the effective number of parameters is the sum of
+        cλ/(1 + cλ), c = 1/(σ²T).
+
+        Args:
+            precisions: δ, one for all groups or one for each by name.
+        """
+        return self._relative_eigenvalues(precision_of(self.groups.values(), precisions))
+
+    def squared_norms(self) -> dict[str, float]:
+        """‖θ‖² by group."""
+        found: dict[str, float] = {}
+        for name, square in self._squares.items():
+            group = self.groups[name]
+            found[group] = found.get(group, 0.0) + float(square.detach())
+        return found
 
     @torch.no_grad()
     def effective_parameters(
@@ -213,10 +238,13 @@ class Laplace:
         sizes = {name: p.numel() for name, p in self.parameters.items()}
         counts: dict[str, float] = {}
         if self.is_full:
-            inverse = torch.linalg.inv(self._relative_precision(delta, scale))
-            shares = (1 - inverse.diagonal()).split(list(sizes.values()))
+            values, vectors = torch.linalg.eigh(self._relative_curvature(delta))
+            scaled = scale * above_rounding(values)
+            each = vectors.square() @ (scaled / (1 + scaled))
+            shares = each.split(list(sizes.values()))
             counts = {n: float(share.sum()) for n, share in zip(sizes, shares, strict=True)}
         else:
+            counts = dict.fromkeys(sizes, 0.0)
             for name, values in self.eigenvalues().items():
                 scaled = scale * values
                 counts[name] = float((scaled / (scaled + delta[self.groups[name]])).sum())

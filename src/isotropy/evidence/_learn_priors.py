@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -14,7 +14,7 @@ from isotropy.evidence._learning_options import LearningOptions
 from isotropy.evidence._learning_run import LearningRun
 from isotropy.evidence._precision_groups import Groups, Precisions
 from isotropy.evidence._prior_history import LearnedPriors
-from isotropy.evidence._prior_updates import Schedule
+from isotropy.evidence._prior_updates import Schedule, Steps
 
 
 def learn_priors(
@@ -29,12 +29,12 @@ def learn_priors(
     schedule: Schedule = "cosine",
     burn_in: int = 10,
     every: int = 5,
-    steps: int = 20,
+    steps: Steps = 20,
     hyper_learning_rate: float = 0.1,
     hyper_schedule: Schedule = "cosine",
     groups: Groups = None,
     precisions: Precisions | None = None,
-    noise: float | None = None,
+    noise: float | Literal["learn"] | None = "learn",
     temperature: float = 1.0,
     hyperparameters: Iterable[str] = (),
     evidence_data: Any = None,
@@ -52,11 +52,14 @@ def learn_priors(
     precision and close to zero.
 
     The parameters of ``model`` are trained in place; frozen ones stay. Where it has ``PathSum``
-    layers, their prior variances begin and are kept at what is learned: σ² = 1/δ. Whatever stops
-    the training, the network is left as it was after the last whole epoch, all of it finite.
+    layers, their prior variances begin and are kept at what is learned: σ² = 1/δ, or the mean of
+    that over the parameters of a path that ``groups`` splits. Whatever stops the training, the
+    network is left as it was after the last whole epoch, all of it finite.
+
+    Look at ``settled`` of the result: it tells whether the evidence asks for yet other priors.
 
     Args:
-        model: A network, as for ``laplace``.
+        model: A network, as for ``laplace``, but not one that several processes train.
         loss: "classification", "binary" or "regression", or a loss of torch that means it.
         data: What to train on: a pair (inputs, targets) or a data set, shuffled anew in every
             epoch; or a loader, which is iterated as it is, with its own augmentation.
@@ -65,20 +68,25 @@ def learn_priors(
         learning_rate: Of the parameters.
         optimiser: Called with the parameters and ``lr=learning_rate``: a class of
             ``torch.optim``, or ``partial(torch.optim.SGD, momentum=0.9)``; Adam where None.
-            Where paths can do each other's work, momentum follows the exchange sooner.
+            Where paths can do each other's work, momentum follows the exchange sooner. There
+            must be no weight decay, which would be another prior.
         schedule: "cosine" to let the rate fall to zero step by step, or "constant".
-        burn_in: After how many epochs the priors are updated first; where there are no more
-            epochs than that, they stay as given.
+        burn_in: After how many epochs the priors are updated first; after ``every`` where 0.
+            After the last epoch they are not, for the parameters could not follow: with no more
+            epochs than ``burn_in`` the priors stay as given.
         every: After how many more epochs each time.
-        steps: Steps of Adam on the log precisions for each approximation.
+        steps: Steps of Adam on the log precisions for each approximation; or "best" to set them
+            to the ``best_precisions`` of each, without rate or schedule. That takes few updates
+            where parameters are near their mode, and may drop groups too soon where not.
         hyper_learning_rate: Of what the evidence learns.
         hyper_schedule: As ``schedule``, over all these steps.
         groups: Which parameters share a precision, as for ``laplace``; where None, one group for
             each path of a ``PathSum`` and for each other tensor.
         precisions: Precisions to begin with, one for all groups or one for each by name; where
             None those of the paths, and 1.
-        noise: The standard deviation of observations, for regression; learned, from 1, where
-            None.
+        noise: The standard deviation of observations, for regression: a number; 1 where None;
+            "learn" to find it too, from that of the targets on (of the first batch, where they
+            come from a loader).
         temperature: T, that of the likelihood.
         hyperparameters: Names of parameters of the model that the evidence learns instead
             (lengthscales and the like), one step of Adam for each approximation; they have no
@@ -86,14 +94,16 @@ def learn_priors(
         evidence_data: What the evidence is computed on, where not on ``data``: the same samples
             without augmentation.
         curvature: Options of ``laplace``: structure, passes, probes, sharing, subset, batch_size.
-        seed: Of the order of samples, dropout, subsets and random passes.
+        seed: Of the order of samples, dropout, subsets and random passes (others each time).
         checkpoint: A file in which the state is kept now and then and whenever the training
             stops. The same call goes on from there, to the same result as if it had not stopped
             (on a processor to the last bit; augmentation has to draw from torch's generators).
+            Data sets are known by length, first and last item, streams by their kind alone, the
+            network by ``str(model)`` and its shapes: see to it that the rest is the same.
         progress: Called after every epoch.
 
     Raises:
-        TypeError: If data, loss or an option are of the wrong kind.
+        TypeError: If model, data, loss or an option are of the wrong kind.
         ValueError: As ``laplace``; or if an option is out of range, the checkpoint is of another
             model, data or options, or loss or evidence are not finite in some epoch.
 
@@ -124,7 +134,7 @@ def learn_priors(
         hyper_schedule=hyper_schedule,
         noise=noise,
         temperature=temperature,
-        curvature=dict(curvature) if isinstance(curvature, Mapping) else curvature or {},
+        curvature={} if curvature is None else curvature,
         seed=seed,
     )
     run = LearningRun(

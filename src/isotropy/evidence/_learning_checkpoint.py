@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import random
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import Dataset as MapStyle
 
-from isotropy._run import Checkpoint
+from isotropy._run import Checkpoint, generator
 from isotropy.evidence._map_training import whole_arrays
 from isotropy.evidence._prior_history import PriorEstimate
 from isotropy.evidence._training_state import (
     Randomness,
     digest_of,
+    model_tensors,
     optimiser_state,
     put_back,
     set_optimiser_state,
 )
 
-_FORMAT = "learn_priors 1"
+_FORMAT = "learn_priors 2"
 _SECONDS_BETWEEN_FILES = 30.0
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
 @dataclass(frozen=True)
@@ -53,6 +62,7 @@ class LearningState:
         epoch: How many epochs there have been.
         losses: Of each of them.
         history: The updates so far.
+        counts: How much a pass over the training data yields.
     """
 
     model: dict[str, Tensor]
@@ -62,6 +72,7 @@ class LearningState:
     epoch: int = 0
     losses: list[float] = field(default_factory=list)
     history: list[PriorEstimate] = field(default_factory=list)
+    counts: dict[str, int] | None = None
 
     def copy(self, *, whole: bool) -> LearningCopy:
         """A copy of the network, or of everything."""
@@ -74,6 +85,7 @@ class LearningState:
                 moments, plain[f"optimiser.{name}"] = optimiser_state(optimiser)
                 tensors |= _prefixed(f"optimiser.{name}", moments)
             plain["epoch"], plain["losses"] = self.epoch, list(self.losses)
+            plain["counts"] = self.counts
             plain["history"] = [estimate.to_json() for estimate in self.history]
         return LearningCopy({n: t.detach().clone() for n, t in tensors.items()}, plain)
 
@@ -90,6 +102,7 @@ class LearningState:
             key = f"optimiser.{name}"
             set_optimiser_state(optimiser, _under(key, kept.tensors), kept.plain[key])
         self.epoch, self.losses = kept.plain["epoch"], list(kept.plain["losses"])
+        self.counts = kept.plain["counts"]
         self.history = [PriorEstimate(**estimate) for estimate in kept.plain["history"]]
 
 
@@ -112,7 +125,7 @@ class LearningCheckpoint:
         if not folder.is_dir():
             raise ValueError(f"expected a folder for the checkpoint, got none at {str(folder)!r}")
         self._file = Checkpoint(path, _FORMAT)
-        whole = {**about, **{name: _identity(held) for name, held in data.items()}}
+        whole = {**about, **{name: data_identity(held) for name, held in data.items()}}
         self._about = json.loads(json.dumps(whole))  # as it will be read
         self._time = time.monotonic()
 
@@ -152,15 +165,95 @@ class LearningCheckpoint:
             self.save(kept)
 
 
-def _identity(data: Any) -> Any:
-    """What tells data from others, as far as that can be known without a pass over them."""
+# --- which model, which data ------------------------------------------------------------------
+
+
+def model_identity(model: nn.Module) -> dict[str, str]:
+    """What tells a network from others: its text, and the kinds and shapes of its tensors.
+
+    Two that differ only in what their ``forward`` does cannot be told apart.
+
+    Example:
+        >>> one, other = nn.Sequential(nn.ReLU()), nn.Sequential(nn.Tanh())
+        >>> model_identity(one) == model_identity(other)
+        False
+    """
+    text = _ADDRESS.sub("", str(model))  # functions print where they are in memory
+    tensors = {n: f"{t.dtype} {tuple(t.shape)}" for n, t in model_tensors(model).items()}
+    return {"": hashlib.sha256(text.encode()).hexdigest()[:16], **tensors}
+
+
+def data_identity(data: Any) -> str:
+    """What tells data from others, without a pass over them.
+
+    Arrays are known by their content; data sets and lists of batches by their length and their
+    first and last items, as far as these are tensors, arrays or numbers and the same whenever
+    they are read; streams and whatever else by their kind and length alone.
+
+    Example:
+        >>> x = torch.arange(4.0)
+        >>> data_identity([(x, x)] * 3) == data_identity([(x, x + 1)] * 3)
+        False
+    """
     arrays = whole_arrays(data)
     if arrays is not None:
         return digest_of(*arrays)
+    known = [_kind_and_length(data)]
+    rows = data
+    if isinstance(data, DataLoader):
+        rows = data.dataset
+        known += [_kind_and_length(rows), f"in batches of {data.batch_size}"]
+        known += [type(sampler).__name__ for sampler in (data.sampler, data.batch_sampler)]
+    indexed = isinstance(rows, MapStyle | list | tuple) and not isinstance(rows, IterableDataset)
+    if indexed and hasattr(rows, "__len__") and len(rows) > 0:
+        known += [_item_digest(rows, place) for place in (0, len(rows) - 1)]
+    return ", ".join(known)
+
+
+def _kind_and_length(data: Any) -> str:
     try:
         return f"{type(data).__name__} of {len(data)}"
     except TypeError:
         return type(data).__name__
+
+
+def _item_digest(rows: Any, place: int) -> str:
+    found = set()
+    for _ in range(2):
+        with _fixed_randomness():
+            tensors = list(_tensors_in(rows[place]))
+        found.add(digest_of(*tensors) if tensors else "")
+    return found.pop() if len(found) == 1 else ""  # augmentation of its own: not to be told
+
+
+def _tensors_in(item: Any) -> Iterator[Tensor]:
+    if isinstance(item, Tensor):
+        yield item
+    elif isinstance(item, np.ndarray | np.generic | int | float):
+        array = np.asarray(item)
+        if array.dtype.kind in "biuf":
+            yield torch.from_numpy(np.array(array, dtype=array.dtype.newbyteorder("=")))
+    elif isinstance(item, tuple | list):
+        for part in item:
+            yield from _tensors_in(part)
+    elif isinstance(item, Mapping):
+        for part in item.values():
+            yield from _tensors_in(part)
+
+
+@contextmanager
+def _fixed_randomness() -> Iterator[None]:
+    """Augmentation that draws from global generators draws the same; these stay as they were."""
+    before, numpy_before = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with torch.random.fork_rng([]):
+        torch.set_rng_state(generator(0).get_state())
+        random.seed(0)
+        np.random.seed(0)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            random.setstate(before)
+            np.random.set_state(numpy_before)  # noqa: NPY002
 
 
 def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -8,18 +8,29 @@ from math import isfinite
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.evidence._approximate import laplace, prepared
-from isotropy.evidence._batches import Batches, batches_of
-from isotropy.evidence._curvature_pass import CurvatureOptions
+from isotropy.evidence._batches import Batches
+from isotropy.evidence._best_precisions import residual_sums
 from isotropy.evidence._evidence_gradient import evidence_gradient
 from isotropy.evidence._laplace import Laplace
-from isotropy.evidence._learning_checkpoint import LearningCheckpoint, LearningState
+from isotropy.evidence._learning_checkpoint import (
+    LearningCheckpoint,
+    LearningState,
+    model_identity,
+)
 from isotropy.evidence._learning_options import LearningOptions
-from isotropy.evidence._map_training import MapTraining, generators_of, shuffled
+from isotropy.evidence._map_training import (
+    MapTraining,
+    counts_of,
+    generators_of,
+    shuffled,
+    training_batches,
+    whole_arrays,
+)
 from isotropy.evidence._path_priors import PathPriors
 from isotropy.evidence._precision_groups import (
     Groups,
@@ -28,10 +39,17 @@ from isotropy.evidence._precision_groups import (
     path_groups,
     precision_of,
 )
-from isotropy.evidence._prior_history import LearnedPriors, PriorEstimate
+from isotropy.evidence._prior_history import LearnedPriors, PriorEstimate, unsettled
 from isotropy.evidence._prior_updates import HyperparameterUpdates, PriorUpdates
-from isotropy.evidence._sharing import SharingModes
-from isotropy.evidence._training_state import Randomness, model_tensors, modes_kept
+from isotropy.evidence._training_state import (
+    Randomness,
+    made_optimiser,
+    model_tensors,
+    modes_kept,
+    optimiser_text,
+    require_one_process,
+    warnings_once,
+)
 
 _FEW = 4  # samples for a trial of the curvature before training begins
 
@@ -58,15 +76,17 @@ class LearningRun:
         evidence_data: Any,
         checkpoint: str | os.PathLike[str] | None,
     ) -> None:
+        require_one_process(model)
         self.model, self.options, self.evidence_data = model, options, evidence_data
         one = isinstance(hyperparameters, str)
         names = [str(hyperparameters)] if one else list(dict.fromkeys(hyperparameters))
-        self.work = prepared(model, loss, None, names, _curvature_options(options))
+        self.work = prepared(model, loss, None, names, options.curvature_options)
         bare, parameters = self.work.model, self.work.parameters
         self.likelihood = self.work.likelihood
         gaussian = self.likelihood.has_noise
-        if options.noise is not None and not gaussian:
-            raise ValueError(f"expected no noise for {self.likelihood.name}, got {options.noise:g}")
+        given = 1.0 if options.noise in (None, "learn") else float(options.noise)
+        if not gaussian and options.noise not in (None, "learn"):
+            raise ValueError(f"expected no noise for {self.likelihood.name}, got {given:g}")
         own = dict(bare.named_parameters())
         for name in names:
             if not own[name].requires_grad:
@@ -83,8 +103,8 @@ class LearningRun:
         updates = len(options.estimates)
         self.priors = PriorUpdates(
             start,
-            noise=(1.0 if options.noise is None else options.noise) if gaussian else None,
-            learns_noise=gaussian and options.noise is None,
+            noise=given if gaussian else None,
+            learns_noise=gaussian and options.noise == "learn",
             temperature=options.temperature,
             rate=options.hyper_learning_rate,
             schedule=options.hyper_schedule,
@@ -98,19 +118,19 @@ class LearningRun:
             updates=updates,
         )
         like = next(iter(parameters.values()))
-        source = shuffled(data, options.batch_size, make_generator(options.seed))
+        self.source = shuffled(data, options.batch_size, make_generator(options.seed))
         self.training = MapTraining(
             model,
             self.likelihood,
             parameters,
             self.groups,
-            _placed(source, options.batch_size, like),
-            _made(optimiser, list(parameters.values()), options.learning_rate),
+            training_batches(self.source, options.batch_size, like.dtype),
+            made_optimiser(optimiser, list(parameters.values()), options.learning_rate),
             schedule=options.schedule,
             epochs=options.epochs,
             temperature=options.temperature,
         )
-        self.randomness = Randomness(generators_of(source, evidence_data), like.device)
+        self.randomness = Randomness(generators_of(self.source, evidence_data), like.device)
         self.state = LearningState(
             model_tensors(bare),
             {"optimiser": self.training.optimiser, "priors": self.priors.adam}
@@ -121,17 +141,17 @@ class LearningRun:
         self.checkpoint: LearningCheckpoint | None = None
         if checkpoint is not None:
             about = {
-                "model": {n: f"{t.dtype} {tuple(t.shape)}" for n, t in self.state.model.items()},
+                "model": model_identity(bare),
                 "loss": self.likelihood.name,
                 "groups": self.groups,
                 "precisions": None if precisions is None else start,
                 "hyperparameters": names,
-                "optimiser": _described(self.training.optimiser),
+                "optimiser": optimiser_text(self.training.optimiser),
                 **options.to_json(),
             }
             held = {"data": data, "evidence_data": evidence_data}
             self.checkpoint = LearningCheckpoint(checkpoint, about, held)
-        self._found: Laplace | None = None  # the approximation at the present parameters
+        self._warned: set[str] = set()
 
     def learned(self, progress: ProgressCallback | None) -> LearnedPriors:
         """Run to the end, from the beginning or from where it stopped.
@@ -144,6 +164,7 @@ class LearningRun:
             self._try_curvature()
             if self.checkpoint is not None:
                 self.checkpoint.load_into(state)
+            self._count()
             kept = state.copy(whole=self.checkpoint is not None)
             try:
                 for epoch in range(state.epoch + 1, epochs + 1):
@@ -168,10 +189,24 @@ class LearningRun:
         batches = self.work.batches(self.evidence_data, batch_size=size, subset=subset)
         for x, y in batches:
             self.work.run(Batches([(x[:_FEW], y[:_FEW])]))
+            arrays = whole_arrays(self.evidence_data)
+            self.priors.begin_noise(y if arrays is None else arrays[1])
             break
 
+    def _count(self) -> None:
+        """Find out how much a pass over the data yields; a run that goes on has it written.
+
+        To count again would draw once more from the generators of the data.
+        """
+        training, options = self.training, self.options
+        if self.state.counts is None:
+            self.state.counts = counts_of(training.batches)
+        dtype = next(iter(training.parameters.values())).dtype
+        training.batches = training_batches(
+            self.source, options.batch_size, dtype, self.state.counts
+        )
+
     def _epoch(self, epoch: int) -> None:
-        self._found = None
         priors, state = self.priors, self.state
         try:
             loss = self.training.epoch(epoch - 1, priors.precisions, priors.noise)
@@ -187,43 +222,42 @@ class LearningRun:
     def _update(self, epoch: int, loss: float) -> None:
         """Take steps on the priors, and on hyperparameters if there are any."""
         before = self.options.estimates.index(epoch)
-        found = self._approximation()
+        found = self._approximation(epoch)
         self.priors.update(found, before)
         estimate = self._estimate(epoch, loss, found)
         self.paths.write(estimate.precisions)
         self.state.history.append(estimate)
         if not self.hyperparameters.parameters:
             return
-        self._found = None  # the model is about to change
-        _, gradient = evidence_gradient(
-            self.model,
-            self.likelihood,
-            self.evidence_data,
-            list(self.hyperparameters.parameters),
-            estimate.precisions,
-            noise=estimate.noise,
-            temperature=self.options.temperature,
-            groups=self.groups,
-            seed=self.options.seed,
-            **self.options.curvature,
-        )
+        with warnings_once(self._warned):
+            _, gradient = evidence_gradient(
+                self.model,
+                self.likelihood,
+                self.evidence_data,
+                list(self.hyperparameters.parameters),
+                estimate.precisions,
+                noise=estimate.noise,
+                temperature=self.options.temperature,
+                groups=self.groups,
+                seed=self.options.seed_after(epoch),
+                **self.options.curvature,
+            )
         for name, slope in gradient.items():
             if not bool(slope.isfinite().all()):
                 raise ValueError(f"expected a finite gradient of the evidence in {name}, got none")
         self.hyperparameters.update(gradient, before)
 
-    def _approximation(self) -> Laplace:
-        if self._found is None:
-            self._found = laplace(
+    def _approximation(self, epoch: int) -> Laplace:
+        with warnings_once(self._warned):
+            return laplace(
                 self.model,
                 self.likelihood,
                 self.evidence_data,
                 hyperparameters=list(self.hyperparameters.parameters),
                 groups=self.groups,
-                seed=self.options.seed,
+                seed=self.options.seed_after(epoch),
                 **self.options.curvature,
             )
-        return self._found
 
     def _estimate(self, epoch: int, loss: float, found: Laplace) -> PriorEstimate:
         priors, temperature = self.priors, self.options.temperature
@@ -236,56 +270,23 @@ class LearningRun:
         return PriorEstimate(epoch, loss, value, precisions, noise, effective.counts, others)
 
     def _result(self) -> LearnedPriors:
-        state, found = self.state, self._approximation()
+        state, temperature = self.state, self.options.temperature
+        found = self._approximation(state.epoch)
         last = self._estimate(state.epoch, state.losses[-1], found)
-        history = [estimate for estimate in state.history if estimate.epoch < last.epoch]
+        effective = found.effective_parameters(
+            last.precisions, noise=last.noise, temperature=temperature
+        )
+        slopes, noise_slope = self.priors.slopes(found)
+        terms = residual_sums(found)[1] if self.likelihood.has_noise else 0.0
         return LearnedPriors(
             last.precisions,
             last.noise,
             last.log_marginal_likelihood,
-            found.effective_parameters(
-                last.precisions, noise=last.noise, temperature=self.options.temperature
-            ),
-            (*history, last),
+            effective,
+            slopes,
+            noise_slope,
+            unsettled(slopes, noise_slope, effective, terms / temperature),
+            (*state.history, last),
             tuple(state.losses),
             found,
         )
-
-
-def _curvature_options(options: LearningOptions) -> CurvatureOptions:
-    given = options.curvature
-    return CurvatureOptions(
-        given.get("structure", "kronecker"),
-        given.get("passes", "exact"),
-        given.get("probes", 1),
-        SharingModes.of(given.get("sharing", "expand")),
-        options.seed,
-    )
-
-
-def _placed(source: Any, batch_size: int, like: Tensor) -> Batches:
-    return batches_of(source, batch_size=batch_size, device=like.device, dtype=like.dtype)
-
-
-def _made(
-    optimiser: Callable[..., torch.optim.Optimizer], parameters: list[Tensor], rate: float
-) -> torch.optim.Optimizer:
-    if not callable(optimiser):
-        raise TypeError(
-            "expected as the optimiser a function of parameters and lr, "
-            f"got {type(optimiser).__name__}"
-        )
-    made = optimiser(parameters, lr=rate)
-    if not isinstance(made, torch.optim.Optimizer):
-        raise TypeError(f"expected an optimiser of torch, got {type(made).__name__}")
-    if isinstance(made, torch.optim.LBFGS):
-        raise ValueError("expected an optimiser that steps on one gradient, got LBFGS")
-    return made
-
-
-def _described(optimiser: torch.optim.Optimizer) -> str:
-    groups = [
-        {name: value for name, value in group.items() if name != "params"}
-        for group in optimiser.param_groups
-    ]
-    return f"{type(optimiser).__name__} {groups}"

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, Sampler, TensorDataset
 from torch.utils.data import Dataset as MapStyle
 
 from isotropy.data import Dataset
 from isotropy.evidence._batches import Batches, batches_of
 from isotropy.evidence._likelihoods import Likelihood
+from isotropy.evidence._loaders import loader_of
 from isotropy.evidence._prior_updates import Schedule, share_of_rate
 
 
@@ -26,7 +27,7 @@ class MapTraining:
         likelihood: What its outputs mean.
         parameters: The parameters to train, by name.
         groups: The precision group of each.
-        batches: The data.
+        batches: The data, wherever they are.
         optimiser: Of these parameters.
         schedule: How its learning rates fall, step by step.
         epochs: How many epochs there will be.
@@ -64,67 +65,112 @@ class MapTraining:
             The loss: the mean of −log p/T over the epoch, and the prior's part at its end.
 
         Raises:
-            ValueError: If outputs, loss or parameters are not finite.
+            ValueError: If targets are out of range, or the loss is not finite.
         """
         self.model.train()
         length, samples = len(self.batches), self.batches.total
-        total, seen = torch.zeros((), dtype=torch.float64), 0
-        pull = {name: precisions[self.groups[name]] / samples for name in self.parameters}
+        values, weights = list(self.parameters.values()), self._weights(noise)
+        pull = [precisions[self.groups[name]] / samples for name in self.parameters]
+        total, seen = torch.zeros((), dtype=torch.float64, device=values[0].device), 0
         for k, (x, y) in enumerate(self.batches):
             self._set_rates((before + min(k / length, 1.0)) / self._epochs)
             self.model.zero_grad(set_to_none=True)
             with torch.enable_grad():
-                loss = self._mean_loss(x, y, noise)
+                loss = self._mean_loss(x.to(total.device), y, weights)
             loss.backward()
-            with torch.no_grad():
-                for name, parameter in self.parameters.items():
-                    if parameter.grad is None:
-                        parameter.grad = torch.zeros_like(parameter)
-                    parameter.grad.add_(parameter, alpha=pull[name])
+            self._pull(values, pull)
             self.optimiser.step()
-            total = total.to(loss.device) + loss.detach() * len(x)
+            total += loss.detach().to(total.device) * len(x)
             seen += len(x)
         self.model.zero_grad(set_to_none=True)
-        prior = sum(
-            pull[name] * float(p.detach().double().square().sum()) / 2
-            for name, p in self.parameters.items()
-        )
-        value = float(total) / seen + prior
+        squares = [p.detach().double().square().sum().to(total.device) for p in values]
+        prior = sum(d * square for d, square in zip(pull, squares, strict=True)) / 2
+        # once an epoch: to look at a number makes a GPU wait
+        value = float(total / seen + prior)
         if not isfinite(value):
             raise ValueError(f"expected a finite loss, got {value}")
         return value
+
+    @staticmethod
+    @torch.no_grad()
+    def _pull(values: list[Tensor], pull: list[float]) -> None:
+        """Add the gradient of ½ Σ δ‖θ‖²/N."""
+        for parameter, strength in zip(values, pull, strict=True):
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            parameter.grad.add_(parameter, alpha=strength)
 
     def _set_rates(self, done: float) -> None:
         share = share_of_rate(self._schedule, done)
         for group, rate in zip(self.optimiser.param_groups, self._rates, strict=True):
             group["lr"] = rate * share
 
-    def _mean_loss(self, x: Tensor, y: Tensor, noise: float | None) -> Tensor:
+    def _mean_loss(self, x: Tensor, y: Tensor, weights: tuple[float, float]) -> Tensor:
         outputs = self.model(x)
-        statistics = self.likelihood.statistics(outputs, y)
-        whole = self.likelihood.log_likelihood(statistics, noise)
+        # targets are checked where they are, before they go to a GPU
+        self.likelihood.check_outputs(outputs)
+        like = torch.empty(outputs.shape, dtype=outputs.dtype, device=y.device)
+        targets = self.likelihood._fitting(like, y)
+        terms = self.likelihood._terms(outputs.double(), targets.to(outputs.device))
+        each, count = weights
+        whole = each * terms.sum() + count * targets.numel()
         return -whole / (self._temperature * len(x))
+
+    def _weights(self, noise: float | None) -> tuple[float, float]:
+        """What the log likelihood, which is linear in its two statistics, makes of them."""
+        units = torch.eye(2, dtype=torch.float64)
+        each, count = (float(self.likelihood.log_likelihood(unit, noise)) for unit in units)
+        return each, count
 
 
 # --- batches in a new order every epoch -------------------------------------------------------
 
 
-class _Rows(MapStyle[Any]):
-    """Rows of two tensors, taken many at a time."""
+class ShuffledBatches(Sampler[list[int]]):
+    """Rows in a new order every time; one that would be a batch by itself joins the one before.
 
-    def __init__(self, x: Tensor, y: Tensor) -> None:
-        self._x, self._y = x, y
+    (On a single sample a batch normalisation cannot be trained.)
+
+    Args:
+        rows: How many there are.
+        batch_size: Rows in a batch.
+        generator: Where the order comes from.
+
+    Example:
+        >>> batches = ShuffledBatches(9, 4, torch.Generator().manual_seed(0))
+        >>> len(batches), [len(rows) for rows in batches]
+        (2, [4, 5])
+    """
+
+    def __init__(self, rows: int, batch_size: int, generator: torch.Generator) -> None:
+        self.rows, self.batch_size, self.generator = rows, batch_size, generator
 
     def __len__(self) -> int:
-        return len(self._x)
+        whole, rest = divmod(self.rows, self.batch_size)
+        joins = rest == 1 and whole > 0
+        return whole + (rest > 0 and not joins)
 
-    def __getitems__(self, rows: list[int]) -> tuple[Tensor, Tensor]:
-        chosen = torch.tensor(rows)
-        return self._x[chosen.to(self._x.device)], self._y[chosen.to(self._y.device)]
+    def __iter__(self) -> Iterator[list[int]]:
+        order = torch.randperm(self.rows, generator=self.generator).tolist()
+        starts = [k * self.batch_size for k in range(len(self))]
+        for start, end in zip(starts, [*starts[1:], self.rows], strict=True):
+            yield order[start:end]
+
+
+class _ShuffledRows:
+    """Rows of two tensors, in shuffled batches."""
+
+    def __init__(self, x: Tensor, y: Tensor, batch_sampler: ShuffledBatches) -> None:
+        self._x, self._y, self.batch_sampler = x, y, batch_sampler
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for rows in self.batch_sampler:
+            chosen = torch.tensor(rows)
+            yield self._x[chosen.to(self._x.device)], self._y[chosen.to(self._y.device)]
 
 
 def shuffled(data: Any, batch_size: int, generator: torch.Generator) -> Any:
-    """Data as a loader that shuffles them; a loader, a stream or a list of batches as it is.
+    """Data as batches that are shuffled; a loader, a stream or a list of batches as it is.
 
     Args:
         data: As for ``batches_of``.
@@ -140,13 +186,45 @@ def shuffled(data: Any, batch_size: int, generator: torch.Generator) -> Any:
         >>> [bool((y == 2 * x).all()) for x, y in loader]
         [True, True]
     """
-    options: dict[str, Any] = {"batch_size": batch_size, "shuffle": True, "generator": generator}
     arrays = whole_arrays(data)
     if arrays is not None:
-        return DataLoader(_Rows(*arrays), collate_fn=_as_it_is, **options)
+        return _ShuffledRows(*arrays, ShuffledBatches(len(arrays[0]), batch_size, generator))
     if isinstance(data, MapStyle) and not isinstance(data, IterableDataset):
-        return DataLoader(data, **options)
-    return data
+        sampler = ShuffledBatches(len(data), batch_size, generator)  # type: ignore[arg-type]
+        return DataLoader(data, batch_sampler=sampler, generator=generator)
+    loader = loader_of(data, batch_size)
+    return data if loader is None else loader
+
+
+def training_batches(
+    source: Any, batch_size: int, dtype: torch.dtype, counts: Mapping[str, int] | None = None
+) -> Batches:
+    """What ``shuffled`` gave, as batches of a floating type.
+
+    Args:
+        source: Whatever yields batches.
+        batch_size: For data that have none.
+        dtype: What floating inputs and targets become.
+        counts: How much a pass yields, where that was counted before; see ``counts_of``.
+
+    Example:
+        >>> x = torch.arange(5.0)
+        >>> source = shuffled((x, x), 4, torch.Generator())
+        >>> counts_of(training_batches(source, 4, torch.float64))
+        {'total': 5, 'used': 5, 'batches': 1}
+    """
+    sampler = getattr(source, "batch_sampler", None)
+    if counts is None and isinstance(sampler, ShuffledBatches):
+        counts = {"total": sampler.rows, "used": sampler.rows, "batches": len(sampler)}
+    if counts is None:
+        return batches_of(source, batch_size=batch_size, dtype=dtype)
+    total, used, number = (counts[name] for name in ("total", "used", "batches"))
+    return Batches(source, total=total, used=used, batches=number, dtype=dtype)
+
+
+def counts_of(batches: Batches) -> dict[str, int]:
+    """How much a pass yields; where nothing else tells, a pass counts."""
+    return {"total": batches.total, "used": batches.used, "batches": len(batches)}
 
 
 def whole_arrays(data: Any) -> tuple[Tensor, Tensor] | None:
@@ -166,16 +244,14 @@ def whole_arrays(data: Any) -> tuple[Tensor, Tensor] | None:
     return x, y
 
 
-def _as_it_is(batch: Any) -> Any:
-    return batch
-
-
 def generators_of(*sources: Any) -> Iterator[torch.Generator]:
-    """The generators that loaders draw from, each once."""
+    """The generators that loaders, their samplers and data sets draw from, each once."""
     seen: set[int] = set()
     for source in sources:
-        parts = [source, getattr(source, "sampler", None), getattr(source, "batch_sampler", None)]
-        for part in [*parts, getattr(parts[-1], "sampler", None)]:
+        batches = getattr(source, "batch_sampler", None)
+        parts = [source, batches, getattr(batches, "sampler", None)]
+        parts += [getattr(source, name, None) for name in ("sampler", "dataset")]
+        for part in parts:
             found = getattr(part, "generator", None)
             if isinstance(found, torch.Generator) and id(found) not in seen:
                 seen.add(id(found))

@@ -13,10 +13,11 @@ from isotropy.nn import PathSum
 
 
 class PathPriors:
-    """Which precision group is the prior of which path of the ``PathSum`` layers of a network.
+    """Which precision groups are the prior of which path of the ``PathSum`` layers of a network.
 
-    A path belongs to a group where all its parameters do; a sum within a path answers for its
-    own.
+    A sum within a path answers for its own parameters. A path whose parameters are in several
+    groups carries the mean of their variances, weighted by their numbers of parameters: that of
+    a parameter taken at random.
 
     Args:
         model: The network.
@@ -35,27 +36,32 @@ class PathPriors:
     """
 
     def __init__(self, model: nn.Module, groups: Mapping[str, str]) -> None:
-        owners = path_groups(model)
-        self._paths: list[tuple[str, PathSum, int]] = []
+        owners, own = path_groups(model), dict(model.named_parameters())
+        self._paths: list[tuple[PathSum, int, dict[str, int]]] = []
         for prefix, layer in model.named_modules():
             if not isinstance(layer, PathSum):
                 continue
             start = f"{prefix}.paths." if prefix else "paths."
             for index, path in enumerate(layer.paths):
-                own = [name for name, owner in owners.items() if owner == start + path]
-                held = {groups[name] for name in own if name in groups}
-                if len(held) == 1:
-                    self._paths.append((held.pop(), layer, index))
+                sizes: dict[str, int] = {}
+                for name, owner in owners.items():
+                    if owner == start + path and name in groups:
+                        group = groups[name]
+                        sizes[group] = sizes.get(group, 0) + own[name].numel()
+                if sizes:
+                    self._paths.append((layer, index, sizes))
 
     def precisions(self) -> dict[str, float]:
         """1/σ² by group; of the first path of several."""
         found: dict[str, float] = {}
-        for group, layer, index in self._paths:
-            found.setdefault(group, float((-layer.log_variances[index].double()).exp()))
+        for layer, index, sizes in self._paths:
+            for group in sizes:
+                found.setdefault(group, float((-layer.log_variances[index].double()).exp()))
         return found
 
     @torch.no_grad()
     def write(self, precisions: Mapping[str, float]) -> None:
-        """Let the paths carry σ² = 1/δ."""
-        for group, layer, index in self._paths:
-            layer.log_variances[index] = -log(precisions[group])
+        """Let the paths carry σ² = 1/δ, or its mean over parameters."""
+        for layer, index, sizes in self._paths:
+            whole = sum(size / precisions[group] for group, size in sizes.items())
+            layer.log_variances[index] = log(whole / sum(sizes.values()))

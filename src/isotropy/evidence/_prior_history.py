@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from isotropy.evidence._effective_parameters import EffectiveParameters
 from isotropy.evidence._laplace import Laplace
+
+_FLAT = 0.05  # a slope of the evidence, for each parameter that the data determine
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,35 @@ class PriorEstimate:
         return asdict(self)
 
 
+def unsettled(
+    slopes: Mapping[str, float],
+    noise_slope: float | None,
+    effective: EffectiveParameters,
+    terms: float,
+) -> tuple[str, ...]:
+    """The priors of which the evidence still asks for others.
+
+    Args:
+        slopes: Of the log evidence in log δ, by group.
+        noise_slope: Of the log evidence in log σ, if that is learned.
+        effective: The effective parameters of the groups.
+        terms: The number of target entries, divided by the temperature.
+
+    Example:
+        >>> effective = EffectiveParameters({"a": 40.0, "b": 0.1}, {"a": 50, "b": 50})
+        >>> unsettled({"a": 1.9, "b": 0.06}, 6.0, effective, 100)
+        ('b', 'noise')
+    """
+    found = [
+        name
+        for name, slope in slopes.items()
+        if not abs(slope) <= _FLAT * max(effective.counts[name], 1.0)
+    ]
+    if noise_slope is not None and not abs(noise_slope) <= _FLAT * terms:
+        found.append("noise")
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class LearnedPriors:
     """What ``learn_priors`` returns; the network it was given has the parameters.
@@ -51,6 +83,9 @@ class LearnedPriors:
         noise: The standard deviation of observations; None where the likelihood has none.
         log_marginal_likelihood: The log evidence at the end.
         effective: How many parameters the data determine, at the end.
+        slopes: By how much the log evidence still changes with log δ, by group, at the end.
+        noise_slope: The same with log σ; None where the noise is not learned.
+        unsettled: The groups, and "noise", whose slope is not small (see ``settled``).
         history: The priors after every update; the last entry is the end.
         losses: The MAP loss of every epoch.
         laplace: The approximation at the end.
@@ -65,15 +100,31 @@ class LearnedPriors:
         ['bias', 'weight']
         >>> print(*(estimate.epoch for estimate in found.history))
         10 12
+        >>> found.settled  # one update is not enough
+        False
     """
 
     precisions: dict[str, float]
     noise: float | None
     log_marginal_likelihood: float
     effective: EffectiveParameters
+    slopes: dict[str, float]
+    noise_slope: float | None
+    unsettled: tuple[str, ...]
     history: tuple[PriorEstimate, ...]
     losses: tuple[float, ...]
     laplace: Laplace = field(repr=False, compare=False)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the evidence asks for no other priors: it is as good as flat in all of them.
+
+        That is, |slope| ≤ 0.05 max(γ, 1) for every group, where the slope is ½(γ − δ‖θ‖²): a
+        precision is right to a tenth, or next to no parameter depends on it. For the noise it is
+        |slope| ≤ 0.05 M/T with M target entries: σ is right to some percent. Priors that are not
+        learned count too: the evidence may ask for others than those given.
+        """
+        return not self.unsettled
 
     def to_json(self) -> dict[str, Any]:
         """All but the approximation, of what JSON knows."""
@@ -83,6 +134,9 @@ class LearnedPriors:
             "log_marginal_likelihood": self.log_marginal_likelihood,
             "effective": dict(self.effective.counts),
             "sizes": dict(self.effective.sizes),
+            "slopes": dict(self.slopes),
+            "noise_slope": self.noise_slope,
+            "unsettled": list(self.unsettled),
             "history": [estimate.to_json() for estimate in self.history],
             "losses": list(self.losses),
         }
@@ -100,4 +154,6 @@ class LearnedPriors:
             f"{self.effective.sizes[name]:8d} {share[name]:6.1%}"
             for name, delta in self.precisions.items()
         ]
+        if self.unsettled:
+            lines.append(f"not settled: the evidence still asks for {', '.join(self.unsettled)}")
         return "\n".join(lines)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import cos, log, pi
+from math import cos, inf, log, pi
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from isotropy.evidence._best_precisions import LIMITS
+from isotropy.evidence._best_precisions import LIMITS, best_precisions
 from isotropy.evidence._laplace import Laplace
 
 Schedule: TypeAlias = Literal["cosine", "constant"]
+Steps: TypeAlias = int | Literal["best"]
 
 
 def share_of_rate(schedule: Schedule, done: float) -> float:
@@ -35,7 +36,7 @@ class PriorUpdates:
         temperature: That of the likelihood.
         rate: The learning rate.
         schedule: How it falls.
-        steps: Steps for each approximation.
+        steps: Steps for each approximation; "best" to go all the way, without Adam.
         updates: How many approximations there will be.
     """
 
@@ -48,7 +49,7 @@ class PriorUpdates:
         temperature: float,
         rate: float,
         schedule: Schedule,
-        steps: int,
+        steps: Steps,
         updates: int,
     ) -> None:
         self._groups = list(start)
@@ -61,7 +62,7 @@ class PriorUpdates:
         learned = [self.log_precisions, *([self.log_noise] if learns_noise else [])]
         self.adam = torch.optim.Adam(learned, lr=rate, maximize=True)
         self._rate, self._schedule, self._steps = rate, schedule, steps
-        self._all, self._temperature = steps * updates, temperature
+        self._updates, self._temperature = updates, temperature
 
     @property
     def precisions(self) -> dict[str, float]:
@@ -73,6 +74,17 @@ class PriorUpdates:
     def noise(self) -> float | None:
         """The standard deviation of observations; None where there is none."""
         return float(self.log_noise.detach().exp()) if self._learns_noise else self._given_noise
+
+    @torch.no_grad()
+    def begin_noise(self, targets: Tensor) -> None:
+        """Let the noise, where it is learned, begin at that of a model with constant outputs."""
+        if not self._learns_noise:
+            return
+        values = targets.double()
+        deviation = float((values - values.mean(0)).square().mean().sqrt())
+        if 0 < deviation < inf:  # else there is nothing to go by
+            self.log_noise.fill_(log(deviation))
+            self._keep_within_limits()
 
     def evidence(self, found: Laplace) -> Tensor:
         """The log evidence of an approximation with these priors."""
@@ -90,9 +102,11 @@ class PriorUpdates:
             found: The approximation.
             before: How many there have been.
         """
-        low, high = map(log, LIMITS)
+        if self._steps == "best":
+            self._go_to_the_best(found)
+            return
         for k in range(self._steps):
-            done = (before * self._steps + k) / self._all
+            done = (before + k / self._steps) / self._updates
             for group in self.adam.param_groups:
                 group["lr"] = self._rate * share_of_rate(self._schedule, done)
             with torch.enable_grad():
@@ -102,9 +116,39 @@ class PriorUpdates:
             self.adam.zero_grad()
             value.backward()
             self.adam.step()
-            with torch.no_grad():
-                self.log_precisions.clamp_(low, high)
-                self.log_noise.clamp_(-high / 2, -low / 2)
+            self._keep_within_limits()
+        self.adam.zero_grad()
+
+    def slopes(self, found: Laplace) -> tuple[dict[str, float], float | None]:
+        """By how much the log evidence changes with log δ of each group, and with log σ.
+
+        Returns:
+            The slopes by group, and that of the noise; None where it is not learned.
+        """
+        learned = [self.log_precisions, *([self.log_noise] if self._learns_noise else [])]
+        with torch.enable_grad():
+            by_group, *rest = torch.autograd.grad(self.evidence(found), learned)
+        slopes = dict(zip(self._groups, by_group.tolist(), strict=True))
+        return slopes, float(rest[0]) if rest else None
+
+    @torch.no_grad()
+    def _go_to_the_best(self, found: Laplace) -> None:
+        precisions, noise = best_precisions(
+            found,
+            noise="learn" if self._learns_noise else self._given_noise,
+            temperature=self._temperature,
+        )
+        self.log_precisions.copy_(
+            torch.tensor([log(precisions[g]) for g in self._groups], dtype=torch.float64)
+        )
+        if self._learns_noise and noise is not None:
+            self.log_noise.fill_(log(noise))
+
+    @torch.no_grad()
+    def _keep_within_limits(self) -> None:
+        low, high = map(log, LIMITS)
+        self.log_precisions.clamp_(low, high)
+        self.log_noise.clamp_(-high / 2, -low / 2)
 
 
 class HyperparameterUpdates:

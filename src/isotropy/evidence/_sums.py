@@ -122,6 +122,13 @@ class Sums:
         own = [self.statistics, self.samples, self.total, self.class_counts]
         return [*own, *(t for s in self._parts() for t in s.tensors())]
 
+    def by_name(self) -> dict[tuple[str, int, int], Tensor]:
+        """The tensors that curvature is made of, and the statistics, by place."""
+        found = {("statistics", 0, 0): self.statistics}
+        for (name, part), sums in self.parts.items():
+            found.update({(name, part, k): t for k, t in enumerate(sums.tensors())})
+        return found
+
     def set_tensors(self, values: list[Tensor]) -> None:
         """Put other values in place of ``tensors``."""
         self.statistics, self.samples, self.total, self.class_counts, *rest = values

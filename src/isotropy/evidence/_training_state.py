@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,6 +13,20 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import generator as make_generator
+
+
+def require_one_process(model: Any) -> None:
+    """Refuse a network that several processes or devices train together.
+
+    Raises:
+        TypeError: If there is a wrapper for that in it.
+    """
+    for module in model.modules() if isinstance(model, nn.Module) else ():
+        if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
+            raise TypeError(
+                f"expected a model that one process trains, got {type(module).__name__}: train it "
+                "in a loop of your own, and call laplace with process_group"
+            )
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
@@ -30,6 +46,52 @@ def put_back(live: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
     """Copy values into tensors of the same names."""
     for name, tensor in live.items():
         tensor.copy_(values[name])
+
+
+def made_optimiser(
+    make: Callable[..., torch.optim.Optimizer], parameters: list[Tensor], rate: float
+) -> torch.optim.Optimizer:
+    """An optimiser of these parameters, if it is one that goes with priors.
+
+    Raises:
+        TypeError: If it is none.
+        ValueError: If it asks for the loss again and again, or lets weights decay by itself.
+
+    Example:
+        >>> type(made_optimiser(torch.optim.Adam, [nn.Parameter(torch.ones(2))], 0.1)).__name__
+        'Adam'
+    """
+    if not callable(make):
+        raise TypeError(
+            f"expected as the optimiser a function of parameters and lr, got {type(make).__name__}"
+        )
+    made = make(parameters, lr=rate)
+    if not isinstance(made, torch.optim.Optimizer):
+        raise TypeError(f"expected an optimiser of torch, got {type(made).__name__}")
+    if isinstance(made, torch.optim.LBFGS):
+        raise ValueError("expected an optimiser that steps on one gradient, got LBFGS")
+    for group in made.param_groups:
+        for name in ("weight_decay", "lambd"):  # the latter is that of ASGD
+            if (decay := float(group.get(name) or 0.0)) != 0:
+                raise ValueError(
+                    f"expected no weight decay: the prior is that, got {name}={decay:g} "
+                    f"in {type(made).__name__}"
+                )
+    return made
+
+
+def optimiser_text(optimiser: torch.optim.Optimizer) -> str:
+    """The kind and the settings of an optimiser.
+
+    Example:
+        >>> optimiser_text(torch.optim.SGD([torch.ones(2)], lr=0.1))[:15]
+        "SGD [{'lr': 0.1"
+    """
+    groups = [
+        {name: value for name, value in group.items() if name != "params"}
+        for group in optimiser.param_groups
+    ]
+    return f"{type(optimiser).__name__} {groups}"
 
 
 def optimiser_state(optimiser: torch.optim.Optimizer) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -134,6 +196,36 @@ def digest_of(*tensors: Tensor) -> str:
         content = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
         digest.update(content.numpy().data)
     return digest.hexdigest()[:16]
+
+
+@contextmanager
+def warnings_once(seen: set[str]) -> Iterator[None]:
+    """Every warning once; that of a missing class at the line that called the library.
+
+    Args:
+        seen: What was warned of before.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for one in caught:
+        text, place = str(one.message), f"{one.filename}:{one.lineno}"
+        if f"{place} {text}" in seen:
+            continue
+        seen.add(f"{place} {text}")
+        if text.startswith("expected samples of all"):
+            warnings.warn(text, one.category, stacklevel=_levels_to_the_user())
+        else:
+            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+
+
+def _levels_to_the_user() -> int:
+    """How far up the stack, from who asks, the first frame outside the library is."""
+    frame, levels = sys._getframe(1), 1
+    inside = ("isotropy.", "contextlib")
+    while frame.f_back and str(frame.f_globals.get("__name__")).startswith(inside):
+        frame, levels = frame.f_back, levels + 1
+    return levels
 
 
 @contextmanager

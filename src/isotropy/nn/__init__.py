@@ -2,17 +2,27 @@
 
 from isotropy.nn._bilinear import BiLinear
 from isotropy.nn._blur_pool import BlurPool2d, anti_aliased
+from isotropy.nn._circular_conv import CircularConv2d
 from isotropy.nn._dynamics import HNN, NeuralODE
 from isotropy.nn._emlp import EMLP, EMLPBlock
+from isotropy.nn._factored_linear import FactoredLinear
+from isotropy.nn._group_conv import GroupConv2d, Lift
+from isotropy.nn._layerwise_network import LayerwiseNetwork
 from isotropy.nn._linear import Linear, fixed_weights
 from isotropy.nn._make_equivariant import make_equivariant
+from isotropy.nn._map_linear import MapLinear
 from isotropy.nn._mlp import MLP
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated
 from isotropy.nn._path_sum import PathSum
+from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
+from isotropy.nn._radial_basis import RadialBasis
 from isotropy.nn._record import record
 from isotropy.nn._recorder import LinearOperation, RecordedModule
 from isotropy.nn._restrict import restrict
 from isotropy.nn._shared_linear import SharedLinear
+from isotropy.nn._soft_linear import soft_linear
+from isotropy.nn._sparse_conv import SparseConv2d
+from isotropy.nn._sparse_linear import SparseLinear
 from isotropy.nn._symmetrised import Symmetrised
 from isotropy.nn._uniform_rep import uniform_rep
 
@@ -22,15 +32,26 @@ __all__ = [
     "MLP",
     "BiLinear",
     "BlurPool2d",
+    "CircularConv2d",
     "EMLPBlock",
+    "FactoredLinear",
     "GatedNonlinearity",
+    "GroupConv2d",
+    "GroupPool",
+    "LayerwiseNetwork",
+    "Lift",
     "Linear",
     "LinearOperation",
+    "MapLinear",
     "NeuralODE",
     "NormNonlinearity",
     "PathSum",
+    "PolyphasePool2d",
+    "RadialBasis",
     "RecordedModule",
     "SharedLinear",
+    "SparseConv2d",
+    "SparseLinear",
     "Symmetrised",
     "anti_aliased",
     "fixed_weights",
@@ -38,5 +59,6 @@ __all__ = [
     "make_equivariant",
     "record",
     "restrict",
+    "soft_linear",
     "uniform_rep",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -87,9 +88,20 @@ def padded(x: Tensor, padding: Sequence[tuple[int, int]], padding_mode: str = "z
     """
     if not any(side for sides in padding for side in sides):
         return x
+    if padding_mode == "circular" and _wraps_once(x, padding):
+        for axis, (before, after) in enumerate(padding, x.ndim - len(padding)):
+            # torch's own writes into slices, which cannot be differentiated many times at once
+            parts = [x.narrow(axis, x.shape[axis] - before, before), x, x.narrow(axis, 0, after)]
+            x = torch.cat([part for part in parts if part.shape[axis]], axis)
+        return x
     last_axis_first = [side for sides in reversed(padding) for side in sides]
     mode = "constant" if padding_mode == "zeros" else padding_mode
     return functional.pad(x, last_axis_first, mode=mode)
+
+
+def _wraps_once(x: Tensor, padding: Sequence[tuple[int, int]]) -> bool:
+    sizes = x.shape[x.ndim - len(padding) :]
+    return all(0 <= side <= n for n, sides in zip(sizes, padding, strict=True) for side in sides)
 
 
 def every(x: Tensor, steps: Sequence[int]) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import log, pi
 
 import torch
@@ -20,10 +20,14 @@ class PathSum(nn.Module):
     Args:
         paths: Modules with the same input and output, by name.
         prior_variances: σ² of each path, by name; 1 where none is given.
+        average: Whether to divide the sum by the number of paths.
+        pool: Applied to the sum of some of the paths before the rest is added: convolutions
+            that choose a phase together stay equivariant together.
+        pooled: The names of these paths.
 
     Raises:
-        ValueError: If there is no path, widths differ, or a variance is not positive or
-            belongs to no path.
+        ValueError: If there is no path, widths differ, a variance is not positive or belongs to
+            no path, or there is a pool without paths or paths without a pool.
 
     Example:
         >>> import torch
@@ -45,6 +49,9 @@ class PathSum(nn.Module):
         paths: Mapping[str, nn.Module],
         *,
         prior_variances: Mapping[str, float] | None = None,
+        average: bool = False,
+        pool: nn.Module | None = None,
+        pooled: Collection[str] = (),
     ) -> None:
         super().__init__()
         given = dict(prior_variances or {})
@@ -65,7 +72,15 @@ class PathSum(nn.Module):
                 raise ValueError(f"expected paths with the same {side}, got {widths}")
             if known:
                 setattr(self, side, known.pop())
+        strangers = [name for name in pooled if name not in paths]
+        if strangers or (pool is None) != (not pooled):
+            raise ValueError(
+                f"expected a pool, and which of {', '.join(paths)} go through it, or neither, got "
+                f"{'no pool' if pool is None else 'a pool'} and {list(pooled)}"
+            )
+        self.average, self.pooled = average, tuple(pooled)
         self.paths = nn.ModuleDict(dict(paths))
+        self.pool = pool
         start = torch.tensor([log(given.get(name, 1.0)) for name in paths], dtype=torch.float64)
         self.register_buffer("log_variances", start.to(torch.get_default_dtype()))
 
@@ -93,12 +108,15 @@ class PathSum(nn.Module):
         raise AttributeError(f"no path of this sum has a {side}")
 
     def forward(self, x: Tensor) -> Tensor:
-        """The sum of what all paths give."""
-        first, *rest = self.paths.values()
-        y: Tensor = first(x)
-        for path in rest:
-            y = y + path(x)
-        return y
+        """The sum, or the mean, of what all paths give."""
+        parts: list[Tensor] = []
+        together: list[Tensor] = []
+        for name, path in self.paths.items():
+            (together if name in self.pooled else parts).append(path(x))
+        if self.pool is not None:
+            parts.insert(0, self.pool(_sum(together)))
+        y = _sum(parts)
+        return y / len(self.paths) if self.average else y
 
     def log_prior(self) -> Tensor:
         """Log p(θ) = −½ Σ_k (‖θ_k‖²/σ_k² + dim θ_k · log 2πσ_k²), of all paths together.
@@ -114,3 +132,10 @@ class PathSum(nn.Module):
                     square / log_variance.exp() + size * (log_variance + log(2 * pi))
                 )
         return total
+
+
+def _sum(parts: list[Tensor]) -> Tensor:
+    total, *rest = parts
+    for part in rest:
+        total = total + part
+    return total

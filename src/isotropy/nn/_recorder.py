@@ -122,6 +122,10 @@ class RecordedModule(ExactConstants):
         return {**self.__dict__, "_record": None, "_prefix": ""}  # a copy records nothing
 
     @property
+    def _known_names(self) -> list[str]:
+        return [name for name, _ in self.named_parameters(remove_duplicate=False)]
+
+    @property
     def _recording(self) -> bool:
         return self._record is not None
 
@@ -133,8 +137,17 @@ class RecordedModule(ExactConstants):
             input: What came in.
             output: What came out.
             **about: The rest of a ``LinearOperation``, by name.
+
+        Raises:
+            ValueError: If this layer has no such parameter.
         """
         if self._record is not None:
+            if parameter not in self._known_names:
+                known = ", ".join(self._known_names) or "none"
+                raise ValueError(
+                    f"expected the name of a parameter of {type(self).__name__} ({known}), "
+                    f"got {parameter!r}"
+                )
             self._record.append(LinearOperation(self._prefix + parameter, input, output, **about))
 
     def note_bias(self, parameter: str, output: Tensor, axes: tuple[str, ...] = ()) -> None:
