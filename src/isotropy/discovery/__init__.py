@@ -41,6 +41,14 @@ from isotropy.discovery.generators import (
     snap,
     snap_affine,
 )
+from isotropy.discovery.layerwise import (
+    LayerShares,
+    LayerType,
+    LayerwiseResult,
+    layer_table,
+    layer_types,
+    learn_layers,
+)
 from isotropy.discovery.naming._automorphisms import Automorphisms, automorphisms
 from isotropy.discovery.naming._naming import SharingName, name_sharing
 from isotropy.discovery.sharing._assignment import (
@@ -84,6 +92,9 @@ __all__ = [
     "FitOptions",
     "GeneratorFindings",
     "HomogeneousModel",
+    "LayerShares",
+    "LayerType",
+    "LayerwiseResult",
     "LearnedPermutations",
     "LearnedSharing",
     "LearnedShifts",
@@ -121,6 +132,9 @@ __all__ = [
     "hypergradient",
     "inverse_hvp_cg",
     "inverse_hvp_neumann",
+    "layer_table",
+    "layer_types",
+    "learn_layers",
     "learn_module_sharing",
     "matched",
     "name_sharing",

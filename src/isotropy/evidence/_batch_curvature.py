@@ -120,7 +120,7 @@ class BatchCurvature:
             )
         sums = self.sums.parts[key]
         assert isinstance(sums, KroneckerSums)
-        sums.input = sums.input + gram
+        sums.input = _added(sums.input, gram)
         sums.rows = sums.rows + count
 
     def add_columns(self, gradients: Sequence[Tensor | None], columns: int = 1) -> None:
@@ -147,7 +147,7 @@ class BatchCurvature:
                 grams[same] = _gram(self.sharing.gradient_rows(operation, rows))
             sums = self.sums.parts[operation.parameter, operation.part]
             assert isinstance(sums, KroneckerSums)
-            sums.output = sums.output + grams[same]
+            sums.output = _added(sums.output, grams[same])
         whole = []
         for operation in self.whole:
             gradient = at[id(operation.output)]
@@ -219,7 +219,7 @@ class BatchCurvature:
     def _add_squares(self, name: str, squares: Tensor) -> None:
         sums = self.sums.parts.setdefault((name, 0), DiagonalSums(squares * 0))
         assert isinstance(sums, DiagonalSums)
-        sums.values = sums.values + squares
+        sums.values = _added(sums.values, squares)
 
     def _add_dense(self, key: tuple[str, int], gradient: Tensor, entries: Tensor | None) -> None:
         if key not in self.sums.parts:
@@ -235,7 +235,12 @@ class BatchCurvature:
         sums = self.sums.parts[key]
         assert isinstance(sums, DenseSums)
         columns = gradient.double()
-        sums.matrix = sums.matrix + columns.mT @ columns
+        sums.matrix = _added(sums.matrix, columns.mT @ columns)
+
+
+def _added(total: Tensor, more: Tensor) -> Tensor:
+    """The sum, in place where no graph is kept: factors are large."""
+    return total + more if total.requires_grad or more.requires_grad else total.add_(more)
 
 
 def _is_plain(operation: LinearOperation, a: Tensor, g: Tensor) -> bool:

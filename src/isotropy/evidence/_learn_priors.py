@@ -40,6 +40,7 @@ def learn_priors(
     evidence_data: Any = None,
     curvature: Mapping[str, Any] | None = None,
     seed: int = 0,
+    cuda_graph: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: ProgressCallback | None = None,
 ) -> LearnedPriors:
@@ -95,6 +96,9 @@ def learn_priors(
             without augmentation.
         curvature: Options of ``laplace``: structure, passes, probes, sharing, subset, batch_size.
         seed: Of the order of samples, dropout, subsets and random passes (others each time).
+        cuda_graph: Capture a training step on a GPU once and replay it: several times as quick
+            for small networks. The network has to do the same for every batch, by means of
+            tensors alone.
         checkpoint: A file in which the state is kept now and then and whenever the training
             stops. The same call goes on from there, to the same result as if it had not stopped
             (on a processor to the last bit; augmentation has to draw from torch's generators).
@@ -136,6 +140,7 @@ def learn_priors(
         temperature=temperature,
         curvature={} if curvature is None else curvature,
         seed=seed,
+        cuda_graph=cuda_graph,
     )
     run = LearningRun(
         model,

@@ -48,6 +48,7 @@ class LearningOptions:
     temperature: float = 1.0
     curvature: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    cuda_graph: bool = False
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():

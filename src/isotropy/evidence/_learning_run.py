@@ -129,6 +129,7 @@ class LearningRun:
             schedule=options.schedule,
             epochs=options.epochs,
             temperature=options.temperature,
+            cuda_graph=options.cuda_graph,
         )
         self.randomness = Randomness(generators_of(self.source, evidence_data), like.device)
         self.state = LearningState(

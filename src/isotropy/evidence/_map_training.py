@@ -14,6 +14,7 @@ from torch.utils.data import Dataset as MapStyle
 
 from isotropy.data import Dataset
 from isotropy.evidence._batches import Batches, batches_of
+from isotropy.evidence._graphed_gradient import GraphedGradient
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._loaders import loader_of
 from isotropy.evidence._prior_updates import Schedule, share_of_rate
@@ -32,6 +33,7 @@ class MapTraining:
         schedule: How its learning rates fall, step by step.
         epochs: How many epochs there will be.
         temperature: T.
+        cuda_graph: Whether steps on a GPU are captured once and replayed.
     """
 
     def __init__(
@@ -46,12 +48,18 @@ class MapTraining:
         schedule: Schedule,
         epochs: int,
         temperature: float,
+        cuda_graph: bool = False,
     ) -> None:
         self.model, self.likelihood, self.batches = model, likelihood, batches
         self.parameters, self.groups = dict(parameters), dict(groups)
         self.optimiser = optimiser
         self._rates = [group["lr"] for group in optimiser.param_groups]
         self._schedule, self._epochs, self._temperature = schedule, epochs, temperature
+        values = list(self.parameters.values())
+        self._graphed: GraphedGradient | None = None
+        self._shape: tuple[int, ...] | None = None
+        if cuda_graph and values[0].is_cuda:
+            self._graphed = GraphedGradient(self._loss_of, values)
 
     def epoch(self, before: int, precisions: Mapping[str, float], noise: float | None) -> float:
         """Go through the data once.
@@ -69,18 +77,16 @@ class MapTraining:
         """
         self.model.train()
         length, samples = len(self.batches), self.batches.total
-        values, weights = list(self.parameters.values()), self._weights(noise)
+        values = list(self.parameters.values())
+        weights = self._weights(noise).to(values[0].device)
         pull = [precisions[self.groups[name]] / samples for name in self.parameters]
         total, seen = torch.zeros((), dtype=torch.float64, device=values[0].device), 0
         for k, (x, y) in enumerate(self.batches):
             self._set_rates((before + min(k / length, 1.0)) / self._epochs)
-            self.model.zero_grad(set_to_none=True)
-            with torch.enable_grad():
-                loss = self._mean_loss(x.to(total.device), y, weights)
-            loss.backward()
+            loss = self._gradients(x.to(total.device), y, weights)
             self._pull(values, pull)
             self.optimiser.step()
-            total += loss.detach().to(total.device) * len(x)
+            total += loss.to(total.device) * len(x)
             seen += len(x)
         self.model.zero_grad(set_to_none=True)
         squares = [p.detach().double().square().sum().to(total.device) for p in values]
@@ -95,9 +101,15 @@ class MapTraining:
     @torch.no_grad()
     def _pull(values: list[Tensor], pull: list[float]) -> None:
         """Add the gradient of ½ Σ δ‖θ‖²/N."""
-        for parameter, strength in zip(values, pull, strict=True):
+        for parameter in values:
             if parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
+        if values[0].is_cuda:  # few launches; on a processor the loop is quicker
+            gradients = [parameter.grad for parameter in values if parameter.grad is not None]
+            torch._foreach_add_(gradients, list(torch._foreach_mul(values, pull)))
+            return
+        for parameter, strength in zip(values, pull, strict=True):
+            assert parameter.grad is not None
             parameter.grad.add_(parameter, alpha=strength)
 
     def _set_rates(self, done: float) -> None:
@@ -105,22 +117,35 @@ class MapTraining:
         for group, rate in zip(self.optimiser.param_groups, self._rates, strict=True):
             group["lr"] = rate * share
 
-    def _mean_loss(self, x: Tensor, y: Tensor, weights: tuple[float, float]) -> Tensor:
-        outputs = self.model(x)
+    def _gradients(self, x: Tensor, y: Tensor, weights: Tensor) -> Tensor:
+        """The loss of a batch; its gradients are in the parameters' ``grad``."""
         # targets are checked where they are, before they go to a GPU
-        self.likelihood.check_outputs(outputs)
-        like = torch.empty(outputs.shape, dtype=outputs.dtype, device=y.device)
-        targets = self.likelihood._fitting(like, y)
-        terms = self.likelihood._terms(outputs.double(), targets.to(outputs.device))
-        each, count = weights
-        whole = each * terms.sum() + count * targets.numel()
-        return -whole / (self._temperature * len(x))
+        if self._graphed is not None and self._shape is not None and self._graphed.fits(x, y):
+            like = torch.empty((len(x), *self._shape), dtype=x.dtype, device=y.device)
+            return self._graphed(x, self.likelihood._fitting(like, y), weights)
+        self.model.zero_grad(set_to_none=True)
+        with torch.enable_grad():
+            outputs = self.model(x)
+            self.likelihood.check_outputs(outputs)
+            self._shape = tuple(outputs.shape[1:])
+            like = torch.empty(outputs.shape, dtype=outputs.dtype, device=y.device)
+            targets = self.likelihood._fitting(like, y).to(outputs.device)
+            loss = self._mean_loss(outputs, targets, weights)
+        loss.backward()
+        return loss.detach()
 
-    def _weights(self, noise: float | None) -> tuple[float, float]:
+    def _loss_of(self, x: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+        return self._mean_loss(self.model(x), targets, weights)
+
+    def _mean_loss(self, outputs: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
+        terms = self.likelihood._terms(outputs.double(), targets)
+        whole = weights[0] * terms.sum() + weights[1] * targets.numel()
+        return -whole / (self._temperature * len(outputs))
+
+    def _weights(self, noise: float | None) -> Tensor:
         """What the log likelihood, which is linear in its two statistics, makes of them."""
         units = torch.eye(2, dtype=torch.float64)
-        each, count = (float(self.likelihood.log_likelihood(unit, noise)) for unit in units)
-        return each, count
+        return torch.stack([self.likelihood.log_likelihood(unit, noise) for unit in units])
 
 
 # --- batches in a new order every epoch -------------------------------------------------------
