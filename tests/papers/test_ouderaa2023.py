@@ -25,9 +25,9 @@ from isotropy.papers._layerwise_runs import (
     _tested,
     quick_plan,
     studied,
-    task_of,
     trained,
 )
+from isotropy.papers._layerwise_tasks import task_of
 
 IDS = [f"ouderaa2023/table{n}" for n in (1, 2, 3, 4, 7)]
 TINY: dict[str, Any] = {"sizes": (24,), "test_rows": 20, "epochs": 2, "channels": 1}

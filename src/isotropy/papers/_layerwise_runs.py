@@ -17,7 +17,6 @@ from torch.nn import functional
 
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
-from isotropy.data import in_quadrants, resized, rotated, small_digits, standardised, translated
 from isotropy.discovery.layerwise import layer_types
 from isotropy.discovery.layerwise._augmented_batches import AugmentedBatches
 from isotropy.evidence import learn_priors
@@ -25,58 +24,20 @@ from isotropy.nn import LayerwiseNetwork
 from isotropy.papers._classifiers import shifted_and_flipped
 from isotropy.papers._experiment import Cell, Settings
 from isotropy.papers._finished import Finished
-from isotropy.papers._image_sets import ImageSet, digest_of, found_folder, image_set
+from isotropy.papers._image_sets import digest_of
+from isotropy.papers._layerwise_tasks import Pair, Task, task_of
 from isotropy.papers._statistics import mean_interval
 from isotropy.papers._trained_classifiers import training_rows
 from isotropy.papers._vision_models import seeded
 
 Kind: TypeAlias = Literal["fc", "factored", "sparse_fc", "conv", "sparse_conv", "group_conv"]
 Form: TypeAlias = Literal["full", "separable", "depthwise", "pointwise"]
-Pair: TypeAlias = tuple[Tensor, Tensor]
 
 CIFAR, MNIST = (3, 10), (1, 10)  # channels and classes
 QUADRANTS = (1, 40)
 
-_SIZE = 32
-_CLASSES = 10
-_SEEDS = {"train": 1, "test": 0}
-_SMALL_TEST = 400
 _FEW = 4
 _SGD = partial(torch.optim.SGD, momentum=0.9)
-# every digit in its quadrant, turned, moved, or as it is: the set and what is done to it
-_TASKS = {
-    "digit": ("mnist", "quadrants"),
-    "digit, quadrant": ("mnist", "quadrants"),
-    "MNIST": ("mnist", "nothing"),
-    "Translated MNIST": ("mnist", "moves"),
-    "Rotated MNIST": ("mnist", "turns"),
-    "CIFAR-10": ("cifar10", "nothing"),
-    "Rotated CIFAR-10": ("cifar10", "turns"),
-}
-
-
-@dataclass(frozen=True)
-class Task:
-    """Standardised images of 32×32 with labels.
-
-    Args:
-        name: Which task of the paper.
-        train: Images (n, c, 32, 32) and labels (n,).
-        test: Likewise.
-        classes: How many.
-        stands_in: Whether other images stand in for those of the paper.
-
-    Example:
-        >>> pair = torch.zeros(2, 1, 32, 32), torch.zeros(2, dtype=torch.long)
-        >>> Task("MNIST", pair, pair, 10).stands_in
-        False
-    """
-
-    name: str
-    train: Pair
-    test: Pair
-    classes: int
-    stands_in: bool = False
 
 
 @dataclass(frozen=True)
@@ -305,44 +266,6 @@ def trained(
     return Row(size, accuracy, nll, loss, [layer.to_json() for layer in types.values()])
 
 
-def task_of(name: str, settings: Settings, rows: int | None, test_rows: int | None) -> Task:
-    """The images of one task of the paper (F.5), or small digits in their place.
-
-    Args:
-        name: As the paper calls it; "digit" and "digit, quadrant" are those of Table 1.
-        settings: ``data`` may name a folder with the sets. Only a quick run takes small digits
-            where the set has not been obtained.
-        rows: Training images; None for all.
-        test_rows: Test images; None for all.
-
-    Raises:
-        ValueError: If the set has not been obtained, for a full run.
-
-    Example:
-        >>> task = task_of("digit, quadrant", Settings(), 30, 20)
-        >>> task.train[0].shape, task.classes
-        (torch.Size([30, 1, 32, 32]), 40)
-    """
-    source, change = _TASKS[name]
-    stands_in = not settings.full and found_folder(source, settings) is None
-    if stands_in:
-        x, y = small_digits()
-        cut = len(x) - _SMALL_TEST  # neighbours have the same writer, so no shuffling
-        train = x[:cut][:rows], y[:cut][:rows]
-        test = x[cut:][:test_rows], y[cut:][:test_rows]
-        images = ImageSet("small digits", train, test)
-    else:
-        images = image_set(source, settings, rows, test_rows)
-    parts = [
-        _changed(*pair, change, by_place=name == "digit, quadrant", seed=_SEEDS[split])
-        for split, pair in (("train", images.train), ("test", images.test))
-    ]
-    (x, y), (test_x, test_y) = parts
-    x, test_x = standardised(x, test_x)
-    classes = _CLASSES * (4 if name == "digit, quadrant" else 1)
-    return Task(name, (x, y), (test_x, test_y), classes, stands_in)
-
-
 def studied(
     id: str,
     jobs: Mapping[str, Job],
@@ -543,19 +466,6 @@ def _notes(plan: Plan, tasks: Sequence[Task], seeds: int, full: bool) -> tuple[s
             "quick: networks this narrow, trained this little, show how it is done, not more"
         )
     return tuple(notes)
-
-
-def _changed(
-    x: Tensor, y: Tensor, change: str, *, by_place: bool, seed: int
-) -> tuple[Tensor, Tensor]:
-    if change == "quadrants":
-        placed = in_quadrants(x, y, generator=seed)
-        return placed.images, placed.digits_and_quadrants if by_place else placed.digits
-    if change == "turns":
-        x = rotated(x, generator=seed)
-    elif change == "moves":
-        x = translated(x, generator=seed)
-    return resized(x, _SIZE), y
 
 
 @torch.no_grad()
