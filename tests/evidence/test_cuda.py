@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.evidence import evidence_gradient, laplace
+from isotropy.evidence import evidence_gradient, laplace, learn_priors
 from isotropy.groups import O, S
 from isotropy.nn import EMLP, Linear, PathSum, RecordedModule
 from isotropy.reps import Scalar, V
@@ -96,3 +96,19 @@ def test_gradients_of_hyperparameters_are_the_same() -> None:
     other, there = evidence_gradient(cuda, "regression", (x, y), ["scale"], 2.0, noise=0.5)
     torch.testing.assert_close(other.cpu(), value)
     torch.testing.assert_close(there["scale"].cpu(), here["scale"])
+
+
+@pytest.mark.parametrize("name", ["convolutions", "EMLP", "soft"])
+def test_captured_steps_train_as_eager_ones(name: str) -> None:
+    """The last batch is a smaller one, and the noise of a regression changes on the way."""
+    model, loss, data = made(name)
+    found = []
+    for cuda_graph in (False, True):
+        trained = copy.deepcopy(model).cuda()
+        learned = learn_priors(
+            trained, loss, data, epochs=6, batch_size=16, burn_in=2, every=2, cuda_graph=cuda_graph
+        )
+        found.append((learned.losses, [p.detach().cpu() for p in trained.parameters()]))
+    (eager, expected), (captured, values) = found
+    assert captured == pytest.approx(eager, rel=1e-8)
+    torch.testing.assert_close(values, expected, rtol=1e-6, atol=1e-8)
