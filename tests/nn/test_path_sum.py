@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 
 import pytest
@@ -12,7 +13,7 @@ from torch.distributions import Normal
 
 from isotropy.equivariance import assert_equivariant, equivariance_error
 from isotropy.groups import SO, O
-from isotropy.nn import EMLP, Linear, PathSum
+from isotropy.nn import EMLP, FactoredLinear, Linear, PathSum
 from isotropy.nn._polyphase_pool import PolyphasePool2d
 from isotropy.reps import Scalar, Symmetry, V
 
@@ -202,12 +203,11 @@ def test_pools_without_paths_and_paths_without_a_pool_are_refused(
     ("variances", "sentence"),
     [
         ({"b": 1.0}, r"expected prior variances for a, got one for 'b'"),
-        ({"a": 0.0}, r"expected a positive prior variance for a, got 0\.0"),
-        ({"a": -1.0}, r"expected a positive prior variance for a, got -1\.0"),
-        ({"a": float("inf")}, r"expected a positive prior variance for a, got inf"),
-        ({"a": float("nan")}, r"expected a positive prior variance for a, got nan"),
+        ({"a": -1.0}, r"expected a prior variance of zero or more for a, got -1\.0"),
+        ({"a": float("inf")}, r"expected a prior variance of zero or more for a, got inf"),
+        ({"a": float("nan")}, r"expected a prior variance of zero or more for a, got nan"),
     ],
-    ids=["unknown", "zero", "negative", "infinite", "nan"],
+    ids=["unknown", "negative", "infinite", "nan"],
 )
 def test_bad_variances_are_refused(variances: dict[str, float], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
@@ -217,3 +217,74 @@ def test_bad_variances_are_refused(variances: dict[str, float], sentence: str) -
 def test_a_sum_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match=r"expected at least one path, got none"):
         PathSum({})
+
+
+@pytest.mark.parametrize("name", ["a.b", ""], ids=["dot", "empty"])
+def test_names_of_paths(name: str) -> None:
+    with pytest.raises(ValueError, match=r"expected names of paths without dots, got"):
+        PathSum({name: nn.Linear(2, 2)})
+
+
+def test_paths_are_given_by_name() -> None:
+    with pytest.raises(TypeError, match=r"expected modules by name, got list"):
+        PathSum([nn.Linear(2, 2)])  # type: ignore[arg-type]
+
+
+def test_paths_do_not_broadcast() -> None:
+    layer = PathSum({"a": nn.Conv2d(1, 2, 3, padding=1), "b": nn.Conv2d(1, 2, (4, 3))})
+    with pytest.raises(ValueError, match=r"outputs of one shape, got \(3, 2, 4, 4\) and \(3, 2, 1"):
+        layer(torch.randn(3, 1, 4, 4))
+
+
+def test_a_variance_of_zero_is_the_strict_limit() -> None:
+    strict, free = nn.Linear(3, 3), nn.Linear(3, 3)
+    layer = PathSum({"strict": strict, "free": free}, prior_variances={"free": 0.0})
+    x = torch.randn(4, 3)
+    assert torch.equal(layer(x), strict(x))
+    assert layer.prior_variances == {"strict": 1.0, "free": 0.0}
+    squares = sum(float(p.detach().square().sum()) for p in strict.parameters())
+    assert float(layer.log_prior().detach()) == pytest.approx(
+        -0.5 * (squares + 12 * math.log(2 * math.pi)), rel=1e-5
+    )
+    layer(x).square().sum().backward()
+    assert free.weight.grad is None
+
+
+def test_tensors_have_variances_of_their_own() -> None:
+    paths = {"factored": FactoredLinear(1, 1, 2), "conv": nn.Conv2d(1, 1, 1, bias=False)}
+    layer = PathSum(paths)
+    with torch.no_grad():
+        for k, (path, name) in enumerate(layer.tensors):
+            if (path, name) == ("factored", "outer"):
+                layer.log_variances[k] = math.log(1e-8)
+    assert layer.prior_variances == pytest.approx({"factored": 1e-8, "conv": 1.0})
+    assert layer.tensor_variances["paths.factored.inner"] == 1
+    expected = sum(
+        float(Normal(0, variance**0.5).log_prob(p.detach()).sum())
+        for p, variance in zip(
+            [layer.get_parameter(name) for name in layer.tensor_variances],
+            layer.tensor_variances.values(),
+            strict=True,
+        )
+    )
+    assert float(layer.log_prior().detach()) == pytest.approx(expected, rel=1e-4)
+
+
+def test_states_with_one_variance_for_each_path_are_read() -> None:
+    layer = PathSum({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2)})
+    state = layer.state_dict() | {"log_variances": torch.tensor([0.0, math.log(0.25)])}
+    layer.load_state_dict(state)
+    expected = {
+        "paths.a.weight": 1,
+        "paths.a.bias": 1,
+        "paths.b.weight": 0.25,
+        "paths.b.bias": 0.25,
+    }
+    assert layer.tensor_variances == pytest.approx(expected)
+    assert layer.prior_variances == pytest.approx({"a": 1.0, "b": 0.25})
+
+
+def test_print_tells_how_paths_are_put_together() -> None:
+    paths = {"a": nn.Conv2d(1, 1, 1), "b": nn.Conv2d(1, 1, 2, stride=2)}
+    layer = PathSum(paths, average=True, pool=PolyphasePool2d(), pooled=["a"])
+    assert "average=True, pooled=['a']" in str(layer)

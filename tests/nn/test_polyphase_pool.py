@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from isotropy.nn._circular_conv import CircularConv2d
 from isotropy.nn._grid_group import GridGroup
 from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
 
@@ -170,3 +171,27 @@ def test_pooling_in_a_graph_of_a_gpu() -> None:
 def test_bad_inputs(build: Callable[[], Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         build()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_images_with_flat_areas_are_followed(dtype: torch.dtype) -> None:
+    # two levels: all four phases have the same largest value
+    torch.manual_seed(0)
+    x = (torch.rand(30, 1, 8, 8) > 0.7).to(dtype)
+    conv = CircularConv2d(1, 3, 3, dtype=dtype)
+    pool = PolyphasePool2d()
+    energies = torch.stack(
+        [x[..., i::2, j::2].sum((1, 2, 3)) for i in (0, 1) for j in (0, 1)], 1
+    ).sort(1)[0]
+    clear = energies[:, -1] > energies[:, -2]  # and one of them the largest Σ x²
+    assert int(clear.sum()) > 10
+    kept, moved = pool(x[clear]), pool(x[clear].roll((3, 5), (2, 3)))
+    shifts = [
+        [torch.equal(moved[k], kept[k].roll((a, b), (1, 2))) for a in (1, 2) for b in (2, 3)]
+        for k in range(len(kept))
+    ]
+    assert all(any(found) for found in shifts)
+    with torch.no_grad():
+        sums = pool(conv(x)).sum((2, 3)), pool(conv(x.roll((3, 5), (2, 3)))).sum((2, 3))
+    near = (sums[0] - sums[1]).abs().amax(1) < 1e-4
+    assert float(near.double().mean()) > 0.9

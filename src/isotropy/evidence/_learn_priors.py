@@ -53,8 +53,8 @@ def learn_priors(
     precision and close to zero.
 
     The parameters of ``model`` are trained in place; frozen ones stay. Where it has ``PathSum``
-    layers, their prior variances begin and are kept at what is learned: σ² = 1/δ, or the mean of
-    that over the parameters of a path that ``groups`` splits. Whatever stops the training, the
+    layers, their prior variances begin and are kept at what is learned, tensor by tensor:
+    σ² = 1/δ. Whatever stops the training, the
     network is left as it was after the last whole epoch, all of it finite.
 
     Look at ``settled`` of the result: it tells whether the evidence asks for yet other priors.

@@ -19,6 +19,11 @@ from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._loaders import loader_of
 from isotropy.evidence._prior_updates import Schedule, share_of_rate
 
+# of step size times pull: above 2 gradient steps diverge, and well below they oscillate
+_STRONG = 0.5
+# a loss that has grown by this much will not come back
+_EXPLODED = 1e6
+
 
 class MapTraining:
     """Epochs of gradient steps on −log p(D|θ)/T + ½ Σ δ‖θ‖², divided by the number N of samples.
@@ -56,6 +61,7 @@ class MapTraining:
         self._rates = [group["lr"] for group in optimiser.param_groups]
         self._schedule, self._epochs, self._temperature = schedule, epochs, temperature
         values = list(self.parameters.values())
+        self._first: float | None = None
         self._graphed: GraphedGradient | None = None
         self._shape: tuple[int, ...] | None = None
         if cuda_graph and values[0].is_cuda:
@@ -80,12 +86,20 @@ class MapTraining:
         values = list(self.parameters.values())
         weights = self._weights(noise).to(values[0].device)
         pull = [precisions[self.groups[name]] / samples for name in self.parameters]
+        places = self._places()
         total, seen = torch.zeros((), dtype=torch.float64, device=values[0].device), 0
         for k, (x, y) in enumerate(self.batches):
             self._set_rates((before + min(k / length, 1.0)) / self._epochs)
             loss = self._gradients(x.to(total.device), y, weights)
-            self._pull(values, pull)
+            rates = self._step_sizes(places)
+            weak = [
+                # a rate that is too large for a precision of 1 is left to diverge, and be told
+                0.0 if rate / samples < _STRONG <= rate * strength else strength
+                for strength, rate in zip(pull, rates, strict=True)
+            ]
+            self._pull(values, weak)
             self.optimiser.step()
+            self._shrink(values, pull, weak, rates)
             total += loss.to(total.device) * len(x)
             seen += len(x)
         self.model.zero_grad(set_to_none=True)
@@ -95,7 +109,39 @@ class MapTraining:
         value = float(total / seen + prior)
         if not isfinite(value):
             raise ValueError(f"expected a finite loss, got {value}")
+        if self._first is None:
+            self._first = value
+        if value > _EXPLODED * (1 + abs(self._first)):
+            raise ValueError(
+                f"expected a loss of about the size that it began with, {self._first:.3g}, got "
+                f"{value:.3g}: the learning rate is too large"
+            )
         return value
+
+    def _places(self) -> list[dict[str, Any]]:
+        """The optimiser's group of each parameter."""
+        owners = {id(p): group for group in self.optimiser.param_groups for p in group["params"]}
+        return [owners[id(parameter)] for parameter in self.parameters.values()]
+
+    @staticmethod
+    def _step_sizes(places: list[dict[str, Any]]) -> list[float]:
+        """How far a constant gradient of one moves each parameter in a step, in the end."""
+        return [float(group["lr"]) / (1 - float(group.get("momentum", 0.0))) for group in places]
+
+    @staticmethod
+    @torch.no_grad()
+    def _shrink(
+        values: list[Tensor], pull: list[float], weak: list[float], rates: list[float]
+    ) -> None:
+        """The implicit step θ/(1 + rate·δ/N) for strong priors, on which gradients overshoot.
+
+        Its fixed point under gradient descent is that of the gradient, at any rate.
+        """
+        strong = [k for k, strength in enumerate(weak) if strength != pull[k]]
+        if strong:
+            torch._foreach_div_(
+                [values[k] for k in strong], [1 + rates[k] * pull[k] for k in strong]
+            )
 
     @staticmethod
     @torch.no_grad()

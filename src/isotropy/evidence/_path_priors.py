@@ -15,9 +15,7 @@ from isotropy.nn import PathSum
 class PathPriors:
     """Which precision groups are the prior of which path of the ``PathSum`` layers of a network.
 
-    A sum within a path answers for its own parameters. A path whose parameters are in several
-    groups carries the mean of their variances, weighted by their numbers of parameters: that of
-    a parameter taken at random.
+    A sum within a path answers for its own parameters.
 
     Args:
         model: The network.
@@ -36,32 +34,26 @@ class PathPriors:
     """
 
     def __init__(self, model: nn.Module, groups: Mapping[str, str]) -> None:
-        owners, own = path_groups(model), dict(model.named_parameters())
-        self._paths: list[tuple[PathSum, int, dict[str, int]]] = []
+        owners = path_groups(model)
+        self._tensors: list[tuple[PathSum, int, str]] = []
         for prefix, layer in model.named_modules():
             if not isinstance(layer, PathSum):
                 continue
-            start = f"{prefix}.paths." if prefix else "paths."
-            for index, path in enumerate(layer.paths):
-                sizes: dict[str, int] = {}
-                for name, owner in owners.items():
-                    if owner == start + path and name in groups:
-                        group = groups[name]
-                        sizes[group] = sizes.get(group, 0) + own[name].numel()
-                if sizes:
-                    self._paths.append((layer, index, sizes))
+            start = f"{prefix}." if prefix else ""
+            for index, (path, tensor) in enumerate(layer.tensors):
+                name = f"{start}paths.{path}.{tensor}"
+                if name in groups and owners.get(name) == f"{start}paths.{path}":
+                    self._tensors.append((layer, index, groups[name]))
 
     def precisions(self) -> dict[str, float]:
-        """1/σ² by group; of the first path of several."""
+        """1/σ² by group; of the first tensor of several."""
         found: dict[str, float] = {}
-        for layer, index, sizes in self._paths:
-            for group in sizes:
-                found.setdefault(group, float((-layer.log_variances[index].double()).exp()))
+        for layer, index, group in self._tensors:
+            found.setdefault(group, float((-layer.log_variances[index].double()).exp()))
         return found
 
     @torch.no_grad()
     def write(self, precisions: Mapping[str, float]) -> None:
-        """Let the paths carry σ² = 1/δ, or its mean over parameters."""
-        for layer, index, sizes in self._paths:
-            whole = sum(size / precisions[group] for group, size in sizes.items())
-            layer.log_variances[index] = log(whole / sum(sizes.values()))
+        """Let the tensors of all paths carry σ² = 1/δ."""
+        for layer, index, group in self._tensors:
+            layer.log_variances[index] = -log(precisions[group])

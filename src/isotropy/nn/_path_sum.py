@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from math import log, pi
+from math import inf, log, pi
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from isotropy.nn._radial_basis import RadialBasis
 from isotropy.reps import Rep
 
 
@@ -15,19 +17,23 @@ class PathSum(nn.Module):
     """f(x) = Σ_k f_k(x), with a Gaussian prior N(0, σ_k²) on the parameters of each path.
 
     A strict path beside a flexible one is a soft constraint: the prior decides how freely the
-    flexible one is used (thesis chapter 3).
+    flexible one is used (thesis chapter 3). Every tensor carries a variance; those of a path are
+    equal until ``isotropy.evidence.learn_priors`` learns them tensor by tensor.
 
     Args:
         paths: Modules with the same input and output, by name.
-        prior_variances: σ² of each path, by name; 1 where none is given.
+        prior_variances: σ² of each path, by name; 1 where none is given. A variance of 0 is the
+            strict limit: the parameters of the path become zero, and stay.
         average: Whether to divide the sum by the number of paths.
         pool: Applied to the sum of some of the paths before the rest is added: convolutions
             that choose a phase together stay equivariant together.
         pooled: The names of these paths.
 
     Raises:
-        ValueError: If there is no path, widths differ, a variance is not positive or belongs to
-            no path, or there is a pool without paths or paths without a pool.
+        TypeError: If the paths are not given by name.
+        ValueError: If there is no path, one has a dot in its name, widths differ, a variance is
+            negative or belongs to no path, or there is a pool without paths or paths without a
+            pool.
 
     Example:
         >>> import torch
@@ -54,7 +60,12 @@ class PathSum(nn.Module):
         pooled: Collection[str] = (),
     ) -> None:
         super().__init__()
+        if not isinstance(paths, Mapping):
+            raise TypeError(f"expected modules by name, got {type(paths).__name__}")
         given = dict(prior_variances or {})
+        for name in paths:
+            if not isinstance(name, str) or not name or "." in name:
+                raise ValueError(f"expected names of paths without dots, got {name!r}")
         if not paths:
             raise ValueError("expected at least one path, got none")
         unknown = sorted(set(given) - set(paths))
@@ -63,8 +74,10 @@ class PathSum(nn.Module):
                 f"expected prior variances for {', '.join(paths)}, got one for {unknown[0]!r}"
             )
         for name, variance in given.items():
-            if not 0 < variance < float("inf"):
-                raise ValueError(f"expected a positive prior variance for {name}, got {variance}")
+            if not 0 <= variance < inf:
+                raise ValueError(
+                    f"expected a prior variance of zero or more for {name}, got {variance}"
+                )
         for side in ("in_features", "out_features"):
             widths = {name: getattr(path, side, None) for name, path in paths.items()}
             known = {width for width in widths.values() if width is not None}
@@ -81,14 +94,63 @@ class PathSum(nn.Module):
         self.average, self.pooled = average, tuple(pooled)
         self.paths = nn.ModuleDict(dict(paths))
         self.pool = pool
-        start = torch.tensor([log(given.get(name, 1.0)) for name in paths], dtype=torch.float64)
-        self.register_buffer("log_variances", start.to(torch.get_default_dtype()))
+        logs = {name: log(value) if value else -inf for name, value in given.items()}
+        start = [logs.get(path, 0.0) for path, _ in self.tensors]
+        self.register_buffer(
+            "log_variances", torch.tensor(start, dtype=torch.float64).to(torch.get_default_dtype())
+        )
+        for name in (name for name, value in given.items() if not value):
+            for parameter in self.paths[name].parameters():
+                nn.init.zeros_(parameter).requires_grad_(False)
+
+    @property
+    def tensors(self) -> list[tuple[str, str]]:
+        """The path and the name of each tensor, in the order of ``log_variances``.
+
+        A path without any has a variance, too, under the name "".
+        """
+        return [
+            (path, name)
+            for path, module in self.paths.items()
+            for name in [name for name, _ in module.named_parameters()] or [""]
+        ]
 
     @property
     def prior_variances(self) -> dict[str, float]:
-        """σ² of each path, by name."""
-        variances = self.log_variances.detach().exp().tolist()
-        return dict(zip(self.paths, variances, strict=True))
+        """σ² of each path, by name; the smallest of its weights, where they differ.
+
+        Of two factors, one that is switched off switches off both. Biases and lengthscales count
+        only where there is nothing else.
+        """
+        every: dict[str, list[float]] = {}
+        weights: dict[str, list[float]] = {}
+        variances = self.log_variances.detach().double().exp().tolist()
+        for (path, name), variance in zip(self.tensors, variances, strict=True):
+            every.setdefault(path, []).append(variance)
+            if name and self._is_weight(path, name):
+                weights.setdefault(path, []).append(variance)
+        return {path: min(weights.get(path, here)) for path, here in every.items()}
+
+    @property
+    def tensor_variances(self) -> dict[str, float]:
+        """σ² of each tensor, by its name in this module.
+
+        Example:
+            >>> soft = PathSum({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2, bias=False)})
+            >>> soft.tensor_variances
+            {'paths.a.weight': 1.0, 'paths.a.bias': 1.0, 'paths.b.weight': 1.0}
+        """
+        variances = self.log_variances.detach().double().exp().tolist()
+        return {
+            f"paths.{path}.{name}": variance
+            for (path, name), variance in zip(self.tensors, variances, strict=True)
+            if name
+        }
+
+    def _is_weight(self, path: str, name: str) -> bool:
+        prefix, _, last = name.rpartition(".")
+        owner = self.paths[path].get_submodule(prefix)
+        return "bias" not in last and not isinstance(owner, RadialBasis)
 
     @property
     def rep_in(self) -> Rep:
@@ -124,18 +186,44 @@ class PathSum(nn.Module):
         Add it, divided by the number of samples, to a mean log likelihood.
         """
         total = self.log_variances.new_zeros(())
-        for log_variance, path in zip(self.log_variances, self.paths.values(), strict=True):
-            for parameter in path.parameters():
-                square = parameter.abs().square().sum()
-                size = parameter.numel()
-                total = total - 0.5 * (
-                    square / log_variance.exp() + size * (log_variance + log(2 * pi))
-                )
+        for (path, name), log_variance in zip(self.tensors, self.log_variances, strict=True):
+            if not name:
+                continue
+            parameter = self.paths[path].get_parameter(name)
+            if not parameter.requires_grad and not bool(log_variance.isfinite()):
+                continue  # fixed at zero
+            square = parameter.abs().square().sum()
+            size = parameter.numel()
+            total = total - 0.5 * (
+                square / log_variance.exp() + size * (log_variance + log(2 * pi))
+            )
         return total
+
+    def extra_repr(self) -> str:
+        """How the paths are put together, for ``print``."""
+        shown = ["average=True"] if self.average else []
+        return ", ".join(shown + ([f"pooled={list(self.pooled)}"] if self.pooled else []))
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any
+    ) -> None:
+        # states from before tensors had variances of their own have one for each path
+        key = f"{prefix}log_variances"
+        saved = state_dict.get(key)
+        if isinstance(saved, Tensor) and saved.shape == (len(self.paths),):
+            places = list(self.paths)
+            chosen = torch.tensor([places.index(path) for path, _ in self.tensors])
+            state_dict = {**state_dict, key: saved[chosen.to(saved.device)]}
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
 
 def _sum(parts: list[Tensor]) -> Tensor:
     total, *rest = parts
     for part in rest:
+        if part.shape != total.shape:
+            raise ValueError(
+                f"expected paths with outputs of one shape, got {tuple(total.shape)} and "
+                f"{tuple(part.shape)}"
+            )
         total = total + part
     return total

@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+# values that differ by less, relatively, may be one value in another order of summation
+_EQUAL = 1e-5
+
 
 class PolyphasePool2d(nn.Module):
     r"""Every second row and column, starting where each sample has its largest value.
@@ -16,8 +19,9 @@ class PolyphasePool2d(nn.Module):
     turns and flips; the coarse maps shift by half as much, rounded up or down.
 
     Each sample chooses for itself, whatever else is in the batch. Slices of a group convolution
-    lie on one grid and must stay on one, so they choose together. Where phases are equally large
-    the first in order of (i, j) is kept, which no shift can follow: exactness needs one largest.
+    lie on one grid and must stay on one, so they choose together. Where several phases have the
+    same largest value, as in images with flat areas, that with the largest Σ x² of them is kept;
+    where these are equal too, the first in order of (i, j), which no shift can follow.
 
     Args:
         per_slice: Whether each slice of (n, channels, slices, h, w) chooses for itself. That is
@@ -49,9 +53,11 @@ class PolyphasePool2d(nn.Module):
         together = 1 if self.per_slice or x.ndim == 4 else (1, 2)
         with torch.no_grad():
             # channels first: memory is then read in order
-            largest = x.abs().amax(together, keepdim=True)
-            squares = largest.unflatten(-1, (width // 2, 2)).unflatten(-3, (height // 2, 2))
-            phase = squares.amax((-4, -2)).flatten(-2).argmax(-1, keepdim=True)
+            largest = _of_phases(x.abs().amax(together, keepdim=True)).amax((-4, -2)).flatten(-2)
+            energy = x.square().sum(together, keepdim=True)
+            energy = _of_phases(energy).sum((-4, -2)).flatten(-2)
+            level = largest >= (1 - _EQUAL) * largest.amax(-1, keepdim=True)
+            phase = energy.where(level, -1).argmax(-1, keepdim=True)
         rows = 2 * width * torch.arange(height // 2, device=x.device)
         columns = 2 * torch.arange(width // 2, device=x.device)
         pixels = (rows[:, None] + columns).flatten() + phase // 2 * width + phase % 2
@@ -78,6 +84,11 @@ class GroupPool(nn.Module):
                 f"expected features of shape (n, channels, slices, h, w), got {tuple(x.shape)}"
             )
         return x.amax(2)
+
+
+def _of_phases(maps: Tensor) -> Tensor:
+    height, width = maps.shape[-2:]
+    return maps.unflatten(-1, (width // 2, 2)).unflatten(-3, (height // 2, 2))
 
 
 def _sides_to_halve(x: Tensor) -> tuple[int, int]:

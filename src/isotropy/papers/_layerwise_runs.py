@@ -6,7 +6,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path as FilePath
 from typing import Any, Literal, TypeAlias
@@ -19,7 +19,8 @@ from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.discovery.layerwise import layer_types
 from isotropy.discovery.layerwise._augmented_batches import AugmentedBatches
-from isotropy.evidence import learn_priors
+from isotropy.discovery.layerwise._starting_precisions import starting_precisions
+from isotropy.evidence import laplace, learn_priors
 from isotropy.nn import LayerwiseNetwork
 from isotropy.papers._classifiers import shifted_and_flipped
 from isotropy.papers._experiment import Cell, Settings
@@ -103,6 +104,9 @@ class Plan:
         optimiser: "SGD", with momentum 0.9 as in the published code, or "Adam".
         rate: Its learning rate.
         schedule: How that falls.
+        steps: Of Adam at 0.1 on the priors for each estimate, or "best".
+        hold_back: How much narrower than their draw priors begin, of all but the most symmetric
+            paths; None to begin with precisions of 1 throughout.
         subset: Training images for each estimate; None for all.
         probes: Random passes for each of its batches; None for one for each class.
         augmented: Whether training images are shifted and flipped.
@@ -119,6 +123,8 @@ class Plan:
     optimiser: Literal["SGD", "Adam"] = "SGD"
     rate: float = 0.01
     schedule: Literal["constant", "cosine"] = "cosine"
+    steps: int | Literal["best"] = 20
+    hold_back: float | None = None
     subset: int | None = 10_000
     probes: int | None = None
     augmented: bool = False
@@ -151,6 +157,7 @@ class Row:
         nll: The mean of −log p of test images.
         loss: −log evidence, for each training image; None without evidence.
         layers: The ``LayerType`` of each layer, of what JSON knows; none without evidence.
+        before: Likewise, before anything was learned.
 
     Example:
         >>> Row(10, 98.0, 0.1, None, []) == Row(**asdict(Row(10, 98.0, 0.1, None, [])))
@@ -162,10 +169,11 @@ class Row:
     nll: float
     loss: float | None
     layers: list[dict[str, Any]]
+    before: list[dict[str, Any]] = field(default_factory=list)
 
-    def shares(self, path: str) -> list[float]:
+    def shares(self, path: str, *, before: bool = False) -> list[float]:
         """The relative effective number of parameters of a path, for each layer."""
-        return [layer["paths"][path] for layer in self.layers]
+        return [layer["paths"][path] for layer in (self.before if before else self.layers)]
 
 
 @dataclass(frozen=True)
@@ -211,8 +219,7 @@ def trained(
 ) -> Row:
     """Train a network, by its posterior alone or with priors that the evidence learns.
 
-    Every tensor has a prior precision of its own, which begins at 1 and
-    takes 20 steps of Adam, rate 0.1, for each estimate.
+    Every tensor has a prior precision of its own.
 
     Args:
         network: What to train, where its parameters are.
@@ -232,6 +239,11 @@ def trained(
     """
     device = next(network.parameters()).device
     plain = train[0].to(device), train[1]
+    names = [name for name, p in network.named_parameters() if p.requires_grad]
+    options = plan.curvature(len(train[0]), evidence=evidence)
+    if device.type == "cuda":
+        options["batch_size"] = 500
+    before = _before(network, plain, options) if evidence else []
     with warnings.catch_warnings():
         if not evidence:
             # of an evidence that nobody looks at
@@ -247,11 +259,12 @@ def trained(
             schedule=plan.schedule,
             burn_in=plan.burn_in if evidence else plan.epochs,
             every=plan.every,
+            steps=plan.steps,
             hyper_schedule="constant",
             groups=_tensor,
+            precisions=starting_precisions(network, names, plan.hold_back) if evidence else None,
             evidence_data=plain,
-            curvature=plan.curvature(len(train[0]), evidence=evidence)
-            | ({"batch_size": 500} if device.type == "cuda" else {}),
+            curvature=options,
             seed=seed,
             cuda_graph=device.type == "cuda",
             checkpoint=checkpoint,
@@ -263,7 +276,16 @@ def trained(
         return Row(size, accuracy, nll, None, [])
     loss = -found.log_marginal_likelihood / len(train[0])
     types = layer_types(network, found.effective, found.precisions)
-    return Row(size, accuracy, nll, loss, [layer.to_json() for layer in types.values()])
+    layers = [layer.to_json() for layer in types.values()]
+    return Row(size, accuracy, nll, loss, layers, before)
+
+
+def _before(network: nn.Module, train: Pair, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """What every layer is with random weights and precisions of 1."""
+    effective = laplace(network, "classification", train, **options).effective_parameters(
+        by="tensor"
+    )
+    return [layer.to_json() for layer in layer_types(network, effective).values()]
 
 
 def studied(
@@ -370,6 +392,26 @@ def fit_cells(
     ]
 
 
+def held_back_plan(epochs: int, *, augmented: bool = False) -> Plan:
+    """What finds symmetry soonest of all plans tried: Adam, paths of less symmetry held back.
+
+    Example:
+        >>> held_back_plan(60).estimates
+        11
+    """
+    return Plan(
+        epochs,
+        burn_in=5,
+        batch=512,
+        optimiser="Adam",
+        rate=0.002,
+        steps="best",
+        hold_back=10.0,
+        subset=2000,
+        augmented=augmented,
+    )
+
+
 def quick_plan(epochs: int, *, batch: int = 16, subset: int = 256) -> Plan:
     """A short plan: Adam, which gets further in few steps, and two estimates in the last third.
 
@@ -451,8 +493,15 @@ def _notes(plan: Plan, tasks: Sequence[Task], seeds: int, full: bool) -> tuple[s
         + f"{seeds} {'seed' if seeds == 1 else 'seeds'}"
         + ("" if seeds == 1 else "; interval: one standard deviation over seeds to either side"),
         f"evidence: one prior precision for each tensor, estimates {plan.estimates}, from epoch "
-        f"{plan.burn_in} on, every {often}, each of {subset} images with {passes}, "
-        "20 steps of Adam at 0.1; MAP: all precisions 1",
+        f"{plan.burn_in} on, every {often}, each of {subset} images with {passes}: "
+        + ("best precisions" if plan.steps == "best" else f"{plan.steps} steps of Adam at 0.1")
+        + (
+            "; all begin at 1"
+            if plan.hold_back is None
+            else f"; all but the most symmetric paths begin {plan.hold_back:g} times narrower than "
+            "their draw, others at 1"
+        )
+        + "; MAP: all precisions 1",
         "maps are halved by one phase for each image, where the published code takes one for a "
         "whole batch",
     ]

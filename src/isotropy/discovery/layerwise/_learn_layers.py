@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import torch
@@ -22,6 +21,7 @@ from isotropy.discovery.layerwise._layer_types import (
     relative_numbers,
 )
 from isotropy.discovery.layerwise._layerwise_result import LayerShares, LayerwiseResult
+from isotropy.discovery.layerwise._starting_precisions import starting_precisions
 from isotropy.evidence import EffectiveParameters, LearnedPriors, learn_priors
 from isotropy.nn import LayerwiseNetwork
 
@@ -39,12 +39,13 @@ def learn_layers(
     group: Literal["p4", "p4m"] = "p4",
     epochs: int = 100,
     batch_size: int = 128,
-    learning_rate: float = 0.01,
+    learning_rate: float = 0.002,
     optimiser: Callable[..., torch.optim.Optimizer] | None = None,
     schedule: Literal["cosine", "constant"] = "cosine",
-    burn_in: int = 10,
+    burn_in: int = 5,
     every: int = 5,
-    steps: int | Literal["best"] = 20,
+    steps: int | Literal["best"] = "best",
+    hold_back: float | None = 10.0,
     hyper_learning_rate: float = 0.1,
     hyper_schedule: Literal["cosine", "constant"] = "cosine",
     hyperparameters: Iterable[str] = (),
@@ -78,11 +79,16 @@ def learn_layers(
         epochs: As all that follow but ``augment`` and ``device``, see ``learn_priors``.
         batch_size: Images in a training batch.
         learning_rate: Of the weights.
-        optimiser: Of the weights; SGD with momentum 0.9 where None.
+        optimiser: Of the weights; Adam where None.
         schedule: Of the learning rate.
         burn_in: After how many epochs the priors are updated first.
         every: After how many more epochs each time.
         steps: Steps on the priors for each approximation, or "best".
+        hold_back: How much narrower than their initial draw the priors of all but the most
+            symmetric paths begin (first "group_conv", then convolutions, then the rest): the
+            evidence opens those that the data need. None to begin at what the paths carry, or 1,
+            as published; paths that have learned the training data by heart are then hard to
+            close.
         hyper_learning_rate: Of what the evidence learns.
         hyper_schedule: Of that rate.
         hyperparameters: Parameters that the evidence learns, such as lengthscales of sparse paths.
@@ -135,7 +141,9 @@ def learn_layers(
         net = model
     else:
         raise TypeError(f"expected a torch module as the model, got {type(model).__name__}")
-    weights = _learned_weights(net, beside)
+    tensors = _learned_tensors(net, beside)
+    weights = path_weights(net, tensors)  # before the training, which is long
+    start = starting_precisions(net, tensors, hold_back)
     if device is not None:
         net.to(device)
     like = next(net.parameters())
@@ -153,7 +161,7 @@ def learn_layers(
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
-        optimiser=partial(torch.optim.SGD, momentum=0.9) if optimiser is None else optimiser,
+        optimiser=optimiser,
         schedule=schedule,
         burn_in=burn_in,
         every=every,
@@ -161,6 +169,7 @@ def learn_layers(
         hyper_learning_rate=hyper_learning_rate,
         hyper_schedule=hyper_schedule,
         groups=_own_group,
+        precisions=start,
         hyperparameters=beside,
         evidence_data=whole,
         curvature=curvature,
@@ -209,12 +218,9 @@ def _outputs(model: nn.Module, images: Tensor) -> int:
     return outputs.shape[1]
 
 
-def _learned_weights(
-    model: nn.Module, hyperparameters: list[str]
-) -> dict[str, dict[str, list[str]]]:
-    """The weights of paths that will be learned; found before the training, which is long."""
+def _learned_tensors(model: nn.Module, hyperparameters: list[str]) -> list[str]:
     names = [name for name, p in bare(model).named_parameters() if p.requires_grad]
-    return path_weights(model, [name for name in names if name not in hyperparameters])
+    return [name for name in names if name not in hyperparameters]
 
 
 def _history(

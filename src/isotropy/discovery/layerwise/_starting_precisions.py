@@ -1,0 +1,93 @@
+"""Prior precisions to begin with: paths of less symmetry than others are held back."""
+
+from __future__ import annotations
+
+from math import isfinite
+
+from torch import nn
+
+from isotropy.discovery.layerwise._layer_types import bare, path_weights
+from isotropy.evidence import path_groups
+from isotropy.nn import FactoredLinear, GroupConv2d, MapLinear, PathSum, SparseLinear
+
+_FREE = (MapLinear, FactoredLinear, SparseLinear)
+
+
+def starting_precisions(
+    model: nn.Module, tensors: list[str], hold_back: float | None
+) -> dict[str, float]:
+    """A precision for each tensor; those of paths of less symmetry narrow their initial draw.
+
+    Where all paths begin alike, a path that is not equivariant has learned much of the training
+    data by heart before the evidence is first asked, and the evidence of what it has learned is
+    all that can be compared. Held back, it is opened where the data ask for it.
+
+    Free paths (FC, F-FC, S-FC) have less symmetry than convolutions and the rest, and these less
+    than group convolutions; of every layer all but the most symmetric paths are held back.
+
+    Args:
+        model: The network, with ``PathSum`` layers and weights as they were drawn.
+        tensors: Names of the parameters that have a prior.
+        hold_back: The precision of a weight in such a path, over that of its draw, 1/mean square;
+            of a bias, over 1. None to hold nothing back.
+
+    Returns:
+        By tensor; what the paths carry, where that is not a variance of 1, is left as it is.
+
+    Raises:
+        ValueError: If ``hold_back`` is not positive.
+
+    Example:
+        >>> import torch
+        >>> layer = PathSum({"fc": MapLinear(1, 1, 4), "conv": nn.Conv2d(1, 1, 3, padding=1)})
+        >>> names = [name for name, _ in layer.named_parameters()]
+        >>> found = starting_precisions(layer, names, 10.0)
+        >>> square = layer.paths["fc"].weight.detach().square().mean()
+        >>> round(found["paths.fc.weight"] * float(square), 4)
+        10.0
+        >>> found["paths.conv.weight"]
+        1.0
+    """
+    if hold_back is not None and not (isfinite(hold_back) and hold_back > 0):
+        raise ValueError(f"expected hold_back to be positive or None, got {hold_back}")
+    model = bare(model)
+    groups = path_groups(model)
+    weights = {
+        name
+        for paths in path_weights(model, tensors).values()
+        for names in paths.values()
+        for name in names
+    }
+    found = dict.fromkeys(tensors, 1.0)
+    for prefix, layer in model.named_modules():
+        if not isinstance(layer, PathSum):
+            continue
+        start = f"{prefix}." if prefix else ""
+        degrees = {path: _symmetry(module) for path, module in layer.paths.items()}
+        for (path, tensor), variance in zip(
+            ((path, name) for path, name in layer.tensors if name),
+            layer.tensor_variances.values(),
+            strict=True,
+        ):
+            name = f"{start}paths.{path}.{tensor}"
+            if name not in found or groups[name] != f"{start}paths.{path}":
+                continue
+            found[name] = 1 / variance
+            held = hold_back is not None and degrees[path] < max(degrees.values())
+            if not held or variance != 1:
+                continue
+            assert hold_back is not None
+            if name in weights:
+                square = float(model.get_parameter(name).detach().double().square().mean())
+                found[name] = hold_back / (square or 1.0)
+            elif "bias" in tensor.rpartition(".")[2]:
+                found[name] = hold_back
+    return found
+
+
+def _symmetry(path: nn.Module) -> int:
+    """How much of it a path has, as far as paths can be compared."""
+    modules = list(path.modules())
+    if any(isinstance(module, GroupConv2d) for module in modules):
+        return 2
+    return 0 if any(isinstance(module, _FREE) for module in modules) else 1
