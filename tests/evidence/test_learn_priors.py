@@ -711,12 +711,59 @@ def test_an_interruption_within_an_epoch_goes_back_to_its_beginning(tmp_path: Pa
     assert same(model, whole)
 
 
+def test_a_run_may_go_on_in_another_manner(tmp_path: Path) -> None:
+    model, options = task()
+    path = tmp_path / "run"
+    run(model, options, checkpoint=path)
+    told: list[int] = []
+    changed: dict[str, Any] = {"epochs": 11, "learning_rate": 1e-4, "every": 1}
+    found = run(
+        model,
+        options,
+        checkpoint=path,
+        resume_changed=True,
+        progress=lambda step: told.append(step.done),
+        **changed,
+    )
+    assert told == [9, 10, 11]
+    assert len(found.losses) == 11
+    with pytest.raises(ValueError, match=r"expected a checkpoint of a run with optimiser=.SGD"):
+        run(model, options, checkpoint=path, resume_changed=True, optimiser=torch.optim.SGD)
+    with pytest.raises(ValueError, match=r"expected a checkpoint of the same model, got one of"):
+        run(nn.Linear(4, 2), options, checkpoint=path, resume_changed=True)
+
+
+def test_a_run_that_diverged_goes_on_with_a_smaller_rate(tmp_path: Path) -> None:
+    x = torch.randn(20, 3)
+    model = nn.Linear(3, 1)
+    options: dict[str, Any] = {
+        "epochs": 200,
+        "schedule": "constant",
+        "optimiser": torch.optim.SGD,
+        "burn_in": 200,
+        "noise": 1.0,
+        "checkpoint": tmp_path / "run",
+    }
+    with pytest.raises(ValueError, match=r"the learning rate is too large, in epoch"):
+        learn_priors(model, "regression", (x, x[:, 0]), learning_rate=3.0, **options)
+    options["resume_changed"] = True
+    found = learn_priors(model, "regression", (x, x[:, 0]), learning_rate=0.1, **options)
+    assert len(found.losses) == 200
+    assert found.losses[-1] < 1.1
+
+
 def test_other_runs_are_refused(tmp_path: Path) -> None:
     model, options = task()
     path = tmp_path / "run"
     run(model, options, checkpoint=path)
     with pytest.raises(ValueError, match=r"expected a checkpoint of a run with epochs=9, got 8"):
         run(model, options, checkpoint=path, epochs=9)
+    with pytest.raises(ValueError, match=r"; resume_changed=True goes on from it all the same"):
+        run(model, options, checkpoint=path, epochs=9)
+    with pytest.raises(
+        ValueError, match=r"optimiser=\"Adam 'lr': 0.5\", got .* resume_changed=True"
+    ):
+        run(model, options, checkpoint=path, learning_rate=0.5)
     other = torch.randn(40, 4), torch.randn(40, 2)
     with pytest.raises(ValueError, match=r"expected a checkpoint of the same evidence_data, got"):
         run(model, options, checkpoint=path, evidence_data=other)

@@ -57,3 +57,8 @@ def test_starts_and_bad_input() -> None:
     assert CircularConv2d(1, 1, bias=False).bias is None
     with pytest.raises(ValueError, match=r"expected an odd kernel size, got 4"):
         CircularConv2d(1, 1, 4)
+    for size in (-1, 0, (3, 3), True):
+        with pytest.raises(ValueError, match=r"expected an odd kernel size, got"):
+            CircularConv2d(1, 1, size)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"at least 3 by 3 for a kernel of 7, got 2 by 2"):
+        CircularConv2d(1, 1, 7)(torch.randn(1, 1, 2, 2))

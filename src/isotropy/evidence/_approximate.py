@@ -164,7 +164,7 @@ def from_sums(work: CurvaturePass, sums: Sums, groups: Groups) -> Laplace:
             stacklevel=3,
         )
     for (name, _), part in sums.parts.items():
-        if not all(bool(tensor.isfinite().all()) for tensor in part.tensors()):
+        if not part.is_finite():
             raise ValueError(
                 f"expected finite curvature, got values that are not in that of "
                 f"{name or 'the parameters'}: gradients or inputs there overflow"

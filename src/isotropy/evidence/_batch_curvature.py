@@ -12,7 +12,7 @@ from torch import Tensor
 from isotropy._run import require_memory
 from isotropy.evidence._sample_gradients import sample_gradients, scattered
 from isotropy.evidence._sharing import SharingModes
-from isotropy.evidence._sums import DenseSums, DiagonalSums, KroneckerSums, Structure, Sums
+from isotropy.evidence._sums import DenseSums, DiagonalSums, GramSum, KroneckerSums, Structure, Sums
 from isotropy.nn import LinearOperation
 
 _LARGEST_GRADIENTS = 2**25  # numbers in the gradients of a few samples together
@@ -46,7 +46,7 @@ def places_of_whole(
 
 
 class BatchCurvature:
-    """Adds the curvature of one batch to the sums of a pass.
+    """Adds the curvature of one batch to the sums of a pass: column by column, then ``finish``.
 
     Args:
         sums: What to add to.
@@ -72,10 +72,9 @@ class BatchCurvature:
         operations = [o for o in operations if o.output.requires_grad]
         self.outputs = list({id(o.output): o.output for o in operations}.values())
         whole = places_of_whole(operations, structure, sharing, samples)
-        self.factored = [o for k, o in enumerate(operations) if k not in whole]
+        self.alike = _alike([o for k, o in enumerate(operations) if k not in whole], sharing)
         self.whole = [o for k, o in enumerate(operations) if k in whole]
         self.input_rows: dict[int, Tensor] = {}  # of those of ``whole``: every column wants them
-        self.with_input: set[int] = set()
 
     def _rows_by_sample(self, operation: LinearOperation) -> Tensor:
         rows = operation.input_rows()
@@ -94,7 +93,7 @@ class BatchCurvature:
         blocks = outputs.shape[-2] if operation.blocks else 1
         if operation.gram is not None and not sharing.reduces(operation):
             gram = operation.gram(operation.input.double())
-            gram = gram.reshape(-1, *gram.shape[-2:])
+            gram = gram.reshape(-1, *gram.shape[-2:]).clone()  # more will be added in place
             count = outputs.numel() // (blocks * outputs.shape[-1])
         else:
             by_sample = bool(sharing.reduced_axes(operation))
@@ -107,21 +106,21 @@ class BatchCurvature:
                     f"a factor of {width:,} inputs of {operation.parameter}",
                     "take structure='diagonal', or freeze that layer",
                 )
-            gram, count = _gram(rows), rows.shape[:-2].numel()
+            squares = GramSum(blocks=True)
+            squares.add(rows)
+            gram, count = squares.total(), rows.shape[:-2].numel()
         key = operation.parameter, operation.part
-        if key not in self.sums.parts:
+        sums = self.sums.parts.get(key)
+        if sums is None:
             width = outputs.shape[-1]
-            self.sums.parts[key] = KroneckerSums(
-                torch.zeros_like(gram),
-                gram.new_zeros(gram.shape[0], width, width),
-                gram.new_zeros(()),
-                sharing.entries(operation, blocks, width),
-                operation.blocks and sharing.along("channel") == "expand",
-            )
-        sums = self.sums.parts[key]
-        assert isinstance(sums, KroneckerSums)
-        sums.input = _added(sums.input, gram)
-        sums.rows = sums.rows + count
+            apart = len(gram) if sharing.tells_blocks_apart(operation) else 1
+            empty = gram.new_zeros(apart, width, width)
+            entries = sharing.entries(operation, blocks, width)
+            self.sums.parts[key] = KroneckerSums(gram, empty, gram.new_full((), count), entries)
+        else:
+            assert isinstance(sums, KroneckerSums)
+            sums.input = _added(sums.input, gram)
+            sums.rows = sums.rows + count
 
     def add_columns(self, gradients: Sequence[Tensor | None], columns: int = 1) -> None:
         """Add what one or several columns of the root of the output curvature give.
@@ -132,22 +131,15 @@ class BatchCurvature:
             columns: How many columns there are.
         """
         at = {id(o): g for o, g in zip(self.outputs, gradients, strict=True)}
-        grams: dict[tuple[object, ...], Tensor] = {}
-        for operation in self.factored:
-            gradient = at[id(operation.output)]
+        for operations, squares in self.alike:
+            gradient = at[id(operations[0].output)]
             if gradient is None:
                 continue
-            if id(operation) not in self.with_input:  # only what matters for the outputs
-                self.with_input.add(id(operation))
-                self._add_input(operation)
-            # a weight and its bias have one output between them, and the same rows there
-            same = id(operation.output), _known(operation.gather), operation.axes, operation.blocks
-            if same not in grams:
-                rows = operation.gradient_rows(gradient)
-                grams[same] = _gram(self.sharing.gradient_rows(operation, rows))
-            sums = self.sums.parts[operation.parameter, operation.part]
-            assert isinstance(sums, KroneckerSums)
-            sums.output = _added(sums.output, grams[same])
+            if not squares.begun:  # only what matters for the outputs
+                for operation in operations:
+                    self._add_input(operation)
+            one = next(filter(self.sharing.tells_blocks_apart, operations), operations[0])
+            squares.add(self.sharing.gradient_rows(one, one.gradient_rows(gradient)))
         whole = []
         for operation in self.whole:
             gradient = at[id(operation.output)]
@@ -160,6 +152,18 @@ class BatchCurvature:
         for column in range(columns):
             own = slice(column * self.samples, (column + 1) * self.samples)
             self._add_whole([(operation, a, g[own]) for operation, a, g in whole])
+
+    def finish(self) -> None:
+        """Add the output factors, once all columns are in."""
+        for operations, squares in self.alike:
+            if not squares.begun:
+                continue
+            gram = squares.total()
+            for operation in operations:
+                sums = self.sums.parts[operation.parameter, operation.part]
+                assert isinstance(sums, KroneckerSums)
+                own = gram if len(sums.output) == len(gram) else gram.sum(0, keepdim=True)
+                sums.output = _added(sums.output, own)
 
     def _add_whole(self, rows: Sequence[_Rows]) -> None:
         """Add GᵀG of the gradients G of single samples, tensor by tensor where it can be."""
@@ -238,6 +242,25 @@ class BatchCurvature:
         sums.matrix = _added(sums.matrix, columns.mT @ columns)
 
 
+def _alike(
+    operations: Sequence[LinearOperation], sharing: SharingModes
+) -> list[tuple[list[LinearOperation], GramSum]]:
+    """Operations with the same rows of a gradient, such as a weight and its bias.
+
+    The squares of these rows are computed once: all of them together are the sum over blocks.
+    """
+    found: dict[Hashable, list[LinearOperation]] = {}
+    for operation in operations:
+        rows: tuple[Hashable, ...] = id(operation.output), _known(operation.gather)
+        if sharing.reduces(operation):
+            rows = *rows, operation.axes, operation.blocks
+        found.setdefault(rows, []).append(operation)
+    return [
+        (some, GramSum(blocks=any(map(sharing.tells_blocks_apart, some))))
+        for some in found.values()
+    ]
+
+
 def _added(total: Tensor, more: Tensor) -> Tensor:
     """The sum, in place where no graph is kept: factors are large."""
     return total + more if total.requires_grad or more.requires_grad else total.add_(more)
@@ -257,19 +280,9 @@ def _plain_squares(operation: LinearOperation, a: Tensor, g: Tensor, size: int) 
     return squares.new_zeros(size).index_add(0, operation.entries.flatten(), squares)
 
 
-def _known(function: object) -> object:
+def _known(function: object) -> Hashable:
     """What is equal for functions that are known to do the same."""
     if isinstance(function, partial):
         keywords = tuple((name, _known(value)) for name, value in function.keywords.items())
         return function.func, tuple(map(_known, function.args)), keywords
     return function if isinstance(function, Hashable) else id(function)
-
-
-def _gram(rows: Tensor) -> Tensor:
-    """Σ rrᵀ over rows, for every block: (*, blocks, width) to (blocks, width, width).
-
-    In float64: rounding would count as curvature where the prior is weak.
-    """
-    # in this order the rows of a map need no transposition, only a copy of whole maps
-    columns = rows.movedim((-2, -1), (0, 1)).flatten(2).double()
-    return columns @ columns.mT

@@ -192,6 +192,7 @@ class CurvaturePass:
             for stack in self._stacks(outputs if graph else outputs.detach(), generator):
                 for gradients, count in self._backwards(outputs, batch.outputs, stack):
                     batch.add_columns(gradients, count)
+            batch.finish()
 
     def _columns(self, outputs: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
         """Columns v of a root of the output curvature, Σ vvᵀ = Λ, or random ones."""

@@ -42,6 +42,7 @@ def learn_priors(
     seed: int = 0,
     cuda_graph: bool = False,
     checkpoint: str | os.PathLike[str] | None = None,
+    resume_changed: bool = False,
     progress: ProgressCallback | None = None,
 ) -> LearnedPriors:
     """Train a network, and learn from the same data how strong its priors should be.
@@ -104,6 +105,8 @@ def learn_priors(
             (on a processor to the last bit; augmentation has to draw from torch's generators).
             Data sets are known by length, first and last item, streams by their kind alone, the
             network by ``str(model)`` and its shapes: see to it that the rest is the same.
+        resume_changed: Whether to go on from a checkpoint of a run with other rates, schedules,
+            epochs or curvature: after a divergence, the same call with a smaller learning rate.
         progress: Called after every epoch.
 
     Raises:
@@ -126,6 +129,8 @@ def learn_priors(
         >>> found.precisions["second.weight"] > 10 * found.precisions["first.weight"]
         True
     """
+    if progress is not None and not callable(progress):
+        raise TypeError(f"expected a function as progress, got {type(progress).__name__}")
     options = LearningOptions(
         epochs=epochs,
         batch_size=batch_size,
@@ -153,5 +158,6 @@ def learn_priors(
         hyperparameters=hyperparameters,
         evidence_data=data if evidence_data is None else evidence_data,
         checkpoint=checkpoint,
+        resume_changed=resume_changed,
     )
     return run.learned(progress)

@@ -106,6 +106,24 @@ class LearningState:
         self.history = [PriorEstimate(**estimate) for estimate in kept.plain["history"]]
 
 
+# how a run learns, and not what: a run may go on with others, if it is asked to
+_MANNERS = frozenset(
+    {
+        "optimiser",
+        "epochs",
+        "learning_rate",
+        "schedule",
+        "burn_in",
+        "every",
+        "steps",
+        "hyper_learning_rate",
+        "hyper_schedule",
+        "curvature",
+        "cuda_graph",
+    }
+)
+
+
 class LearningCheckpoint:
     """The file of a run, which a run of another model, other data or options cannot read.
 
@@ -113,14 +131,21 @@ class LearningCheckpoint:
         path: The file.
         about: What the run depends on, by name.
         data: What it learns from, by name.
+        may_differ: Whether rates, schedules and the like may be others than in the file.
 
     Raises:
         ValueError: If there is no folder for the file.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], about: Mapping[str, Any], data: Mapping[str, Any]
+        self,
+        path: str | os.PathLike[str],
+        about: Mapping[str, Any],
+        data: Mapping[str, Any],
+        *,
+        may_differ: bool = False,
     ) -> None:
+        self._may_differ = may_differ
         folder = Path(path).parent
         if not folder.is_dir():
             raise ValueError(f"expected a folder for the checkpoint, got none at {str(folder)!r}")
@@ -143,14 +168,21 @@ class LearningCheckpoint:
         where = repr(os.fspath(self._file.path))
         for name, value in self._about.items():
             got = about.get(name)
-            if got == value:
+            if got == value or (self._may_differ and _may_differ(name, value, got)):
                 continue
+            hint = ""
+            if _may_differ(name, value, got):
+                hint = "; resume_changed=True goes on from it all the same"
             if isinstance(value, dict | list) or name.endswith("data"):
                 raise ValueError(
-                    f"expected a checkpoint of the same {name}, got one of another run in {where}"
+                    f"expected a checkpoint of the same {name}, got one of another run in "
+                    f"{where}{hint}"
                 )
+            if name == "optimiser":
+                value, got = (_differing(value, got), _differing(got, value))
             raise ValueError(
-                f"expected a checkpoint of a run with {name}={value!r}, got {got!r} in {where}"
+                f"expected a checkpoint of a run with {name}={value!r}, got {got!r} in "
+                f"{where}{hint}"
             )
         state.put_back(LearningCopy(tensors, plain))
 
@@ -163,6 +195,20 @@ class LearningCheckpoint:
         """Write a whole copy, if it is a while since the last."""
         if time.monotonic() - self._time > _SECONDS_BETWEEN_FILES:
             self.save(kept)
+
+
+def _may_differ(name: str, value: Any, got: Any) -> bool:
+    if name == "optimiser":  # what an optimiser of another kind remembers cannot be used
+        return str(value).split(" ", 1)[0] == str(got).split(" ", 1)[0]
+    return name in _MANNERS
+
+
+def _differing(text: str, other: Any) -> str:
+    """The settings of an optimiser that another one has not."""
+    kind, _, settings = text.partition(" ")
+    known = set(str(other).replace("{", ", ").replace("}", ", ").split(", "))
+    parts = settings.strip("[]").replace("{", "").replace("}", "").split(", ")
+    return " ".join([kind, *(part for part in parts if part not in known)])
 
 
 # --- which model, which data ------------------------------------------------------------------

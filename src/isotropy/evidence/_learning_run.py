@@ -75,6 +75,7 @@ class LearningRun:
         hyperparameters: Iterable[str],
         evidence_data: Any,
         checkpoint: str | os.PathLike[str] | None,
+        resume_changed: bool = False,
     ) -> None:
         require_one_process(model)
         self.model, self.options, self.evidence_data = model, options, evidence_data
@@ -145,13 +146,12 @@ class LearningRun:
                 "model": model_identity(bare),
                 "loss": self.likelihood.name,
                 "groups": self.groups,
-                "precisions": None if precisions is None else start,
                 "hyperparameters": names,
                 "optimiser": optimiser_text(self.training.optimiser),
                 **options.to_json(),
             }
             held = {"data": data, "evidence_data": evidence_data}
-            self.checkpoint = LearningCheckpoint(checkpoint, about, held)
+            self.checkpoint = LearningCheckpoint(checkpoint, about, held, may_differ=resume_changed)
         self._warned: set[str] = set()
 
     def learned(self, progress: ProgressCallback | None) -> LearnedPriors:

@@ -119,6 +119,10 @@ class SharingModes:
         by_channel = operation.blocks and self.along("channel") == "reduce"
         return by_channel or bool(self.reduced_axes(operation))
 
+    def tells_blocks_apart(self, operation: LinearOperation) -> bool:
+        """Whether each block of an operation has an output factor of its own."""
+        return operation.blocks and self.along("channel") == "exact"
+
     def entries(self, operation: LinearOperation, blocks: int, out: int) -> Tensor | None:
         """Where W is in the flat parameter, shape (blocks, out, in); None for all, in order."""
         entries = operation.entries

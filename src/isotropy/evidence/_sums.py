@@ -10,7 +10,88 @@ from torch import Tensor
 
 from isotropy.evidence._blocks import Block, DenseBlock, DiagonalBlock, KroneckerBlock
 
+# measured on a processor: from which width, and from how many numbers in a block of rows, it pays
+# to compute a square in strips, each from the diagonal on; and how many strips
+_WIDE, _MANY, _STRIPS = 64, 2**15, 4
+
 Structure: TypeAlias = Literal["kronecker", "block", "diagonal", "full"]
+
+
+class GramSum:
+    """Σ rrᵀ over rows r that come in parts, in float64.
+
+    Rounding would count as curvature where the prior is weak.
+
+    Args:
+        blocks: Whether rows are (*, blocks, width), with a sum for each block; (*, width)
+            otherwise.
+    """
+
+    def __init__(self, *, blocks: bool = False) -> None:
+        self._blocks, self._half = blocks, False
+        self._sum: Tensor | None = None
+
+    @property
+    def begun(self) -> bool:
+        """Whether there is anything in it."""
+        return self._sum is not None
+
+    def add(self, rows: Tensor) -> None:
+        """Add some rows."""
+        rows = rows if self._blocks else rows.unsqueeze(-2)
+        # they add up in any order, and that of memory is the quickest to read
+        order = sorted(range(rows.ndim - 2), key=rows.stride, reverse=True)
+        rows = rows.permute(*order, -2, -1)
+        known = rows if self._sum is None else self._sum
+        graph = torch.is_grad_enabled() and (rows.requires_grad or known.requires_grad)
+        if graph or rows.is_cuda or not _pays_in_strips(rows):
+            columns = _columns(rows)
+            if self._sum is None:
+                self._sum = columns @ columns.mT
+            elif graph:
+                self._sum = self._sum + columns @ columns.mT
+            else:
+                self._sum.baddbmm_(columns, columns.mT)
+            return
+        if self._sum is None:
+            width = rows.shape[-1]
+            self._sum = rows.new_zeros(rows.shape[-2], width, width, dtype=torch.float64)
+        self._half = True
+        for k, total in enumerate(self._sum):
+            columns = _columns(rows[..., k : k + 1, :])[0]
+            for strip in _strips(len(total)):
+                rest = slice(strip.start, None)
+                total[strip, rest].addmm_(columns[strip], columns[rest].mT)
+
+    def total(self) -> Tensor:
+        """The sum so far, shape (blocks, width, width); one block where there are none."""
+        assert self._sum is not None
+        if self._half:
+            for strip in _strips(self._sum.shape[-1]):
+                rest = slice(strip.stop, None)
+                self._sum[:, rest, strip] = self._sum[:, strip, rest].mT
+            self._half = False
+        return self._sum
+
+
+def _columns(rows: Tensor) -> Tensor:
+    """Rows as columns in float64, (*, blocks, width) to (blocks, width, rows)."""
+    if rows.shape[-2] == 1 and rows.stride(-1) == 1:
+        return _wide(rows).reshape(1, -1, rows.shape[-1]).mT
+    return _wide(rows.movedim((-2, -1), (0, 1))).flatten(2)
+
+
+def _wide(rows: Tensor) -> Tensor:
+    return rows.to(torch.float64, memory_format=torch.contiguous_format)
+
+
+def _pays_in_strips(rows: Tensor) -> bool:
+    return rows.shape[-1] >= _WIDE and rows.numel() >= _MANY * rows.shape[-2]
+
+
+def _strips(width: int) -> list[slice]:
+    step = -(-width // _STRIPS)
+    return [slice(first, min(first + step, width)) for first in range(0, width, step)]
 
 
 @dataclass(eq=False)
@@ -19,17 +100,15 @@ class KroneckerSums:
 
     Attributes:
         input: Σ aaᵀ, shape (blocks, in, in).
-        output: Σ ggᵀ, shape (blocks, out, out).
+        output: Σ ggᵀ, shape (blocks, out, out); (1, out, out) where it is over blocks, too.
         rows: How many rows were added to ``input``.
         entries: Where the weights are in the flat parameter; None for all, in order.
-        shares_output: Whether blocks share the mean of their output factors.
     """
 
     input: Tensor
     output: Tensor
     rows: Tensor
     entries: Tensor | None
-    shares_output: bool
 
     def tensors(self) -> list[Tensor]:
         """All that adds up."""
@@ -39,10 +118,16 @@ class KroneckerSums:
         """Put other values in place of ``tensors``."""
         self.input, self.output, self.rows = values
 
+    def is_finite(self) -> bool:
+        """Whether all numbers are finite."""
+        # |Σ ab|² ≤ Σ a² Σ b²: a Gram matrix is finite where its diagonal is
+        diagonals = (factor.diagonal(dim1=-2, dim2=-1) for factor in (self.input, self.output))
+        return all(map(_finite, diagonals))
+
     def block(self, scale: float) -> Block:
         """The curvature, for ``scale`` times as many data."""
-        output = self.output.mean(0, keepdim=True) if self.shares_output else self.output
-        return KroneckerBlock(self.input / self.rows, output * scale, self.entries)
+        sharing = len(self.input) // len(self.output)  # blocks with one output factor, their mean
+        return KroneckerBlock(self.input / self.rows, self.output * (scale / sharing), self.entries)
 
 
 @dataclass(eq=False)
@@ -64,6 +149,10 @@ class DenseSums:
     def set_tensors(self, values: list[Tensor]) -> None:
         """Put other values in place of ``tensors``."""
         (self.matrix,) = values
+
+    def is_finite(self) -> bool:
+        """Whether all numbers are finite."""
+        return _finite(self.matrix.diagonal())  # of a Gram matrix, as above
 
     def block(self, scale: float) -> Block:
         """The curvature, for ``scale`` times as many data."""
@@ -88,9 +177,17 @@ class DiagonalSums:
         """Put other values in place of ``tensors``."""
         (self.values,) = values
 
+    def is_finite(self) -> bool:
+        """Whether all numbers are finite."""
+        return _finite(self.values)
+
     def block(self, scale: float) -> Block:
         """The curvature, for ``scale`` times as many data."""
         return DiagonalBlock(self.values * scale)
+
+
+def _finite(values: Tensor) -> bool:
+    return bool(values.isfinite().all())
 
 
 PartSums: TypeAlias = KroneckerSums | DenseSums | DiagonalSums

@@ -24,7 +24,8 @@ class CircularConv2d(nn.Conv2d):
         dtype: Their precision.
 
     Raises:
-        ValueError: If the kernel is even.
+        ValueError: If the kernel is not of an odd size; on use, if a map is smaller than half of
+            it.
 
     Example:
         >>> layer = CircularConv2d(3, 8)
@@ -43,8 +44,9 @@ class CircularConv2d(nn.Conv2d):
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
-        if kernel_size % 2 == 0:
-            raise ValueError(f"expected an odd kernel size, got {kernel_size}")
+        whole = isinstance(kernel_size, int) and not isinstance(kernel_size, bool)
+        if not whole or kernel_size < 1 or kernel_size % 2 == 0:
+            raise ValueError(f"expected an odd kernel size, got {kernel_size!r}")
         super().__init__(
             in_channels,
             out_channels,
@@ -64,4 +66,10 @@ class CircularConv2d(nn.Conv2d):
 
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         side = self.kernel_size[0] // 2
+        if min(input.shape[-2:]) < side:
+            height, width = input.shape[-2:]
+            raise ValueError(
+                f"expected maps of at least {side} by {side} for a kernel of "
+                f"{self.kernel_size[0]}, got {height} by {width}"
+            )
         return functional.conv2d(padded(input, [(side, side)] * 2, "circular"), weight, bias)

@@ -190,6 +190,9 @@ def test_a_run_that_stopped_goes_on(tmp_path: Path, augmented: bool) -> None:
     found = learn_layers(x, y, model=pooled_net(), checkpoint=file, **options)
     assert found.history == whole.history
     assert found.types == whole.types
+    # once more with the network that is trained already
+    again = learn_layers(x, y, model=found.model, checkpoint=file, **options)
+    assert again.types == whole.types
     other = nn.Sequential(*pooled_net(), nn.Linear(2, 2))
     with pytest.raises(ValueError, match=r"expected a checkpoint of the same model"):
         learn_layers(x, y, model=other, checkpoint=file, **options)

@@ -26,6 +26,7 @@ from isotropy.evidence import EffectiveParameters, LearnedPriors, learn_priors
 from isotropy.nn import LayerwiseNetwork
 
 Path: TypeAlias = Literal["fc", "factored", "sparse_fc", "conv", "sparse_conv", "group_conv"]
+Form: TypeAlias = Literal["full", "separable", "depthwise", "pointwise"]
 
 
 def learn_layers(
@@ -37,6 +38,7 @@ def learn_layers(
     alpha: int = 10,
     size: int = 32,
     group: Literal["p4", "p4m"] = "p4",
+    form: Form = "pointwise",
     epochs: int = 100,
     batch_size: int = 128,
     learning_rate: float = 0.002,
@@ -54,6 +56,7 @@ def learn_layers(
     seed: int = 0,
     device: torch.device | str | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    resume_changed: bool = False,
     progress: ProgressCallback | None = None,
 ) -> LayerwiseResult:
     """Train an image classifier whose layers find out which symmetry each of them should have.
@@ -71,11 +74,12 @@ def learn_layers(
         x: Images, shape (n, channels, height, width): uint8, or floats. Channels are standardised.
         y: Labels, whole numbers of shape (n,).
         model: A network with ``PathSum`` layers, trained in place, that takes images of the size
-            of ``x``; where None, a ``LayerwiseNetwork``.
+            of ``x``; where None, a ``LayerwiseNetwork``, to which the next five options belong.
         paths: Its paths.
         alpha: Its width α.
         size: The size it takes, to which images are resized.
         group: The group of its "group_conv" path.
+        form: The form of that, as for ``GroupConv2d``.
         epochs: As all that follow but ``augment`` and ``device``, see ``learn_priors``.
         batch_size: Images in a training batch.
         learning_rate: Of the weights.
@@ -98,6 +102,7 @@ def learn_layers(
         seed: Of the network made here, the order of images, subsets and random passes.
         device: Where to train; where None, where the model is.
         checkpoint: A file from which the same call goes on.
+        resume_changed: Whether it goes on with other rates, schedules or epochs, too.
         progress: Called after every epoch.
 
     Returns:
@@ -136,7 +141,9 @@ def learn_layers(
     labels = require_labels(y, len(images))
     if model is None:
         classes, targets = class_places(labels)
-        net: nn.Module = made_network(units.channels, len(classes), paths, alpha, size, group, seed)
+        net: nn.Module = made_network(
+            units.channels, len(classes), paths, alpha, size, group, seed, form
+        )
     elif isinstance(model, nn.Module):
         net = model
     else:
@@ -176,6 +183,7 @@ def learn_layers(
         seed=seed,
         cuda_graph=model is None,
         checkpoint=checkpoint,
+        resume_changed=resume_changed,
         progress=progress,
     )
     types = layer_types(net, learned.effective, learned.precisions)
@@ -194,6 +202,7 @@ def made_network(
     size: int,
     group: Literal["p4", "p4m"],
     seed: int,
+    form: Form = "pointwise",
 ) -> LayerwiseNetwork:
     """A network that depends on the seed alone, wherever it will be trained.
 
@@ -204,7 +213,14 @@ def made_network(
     with torch.random.fork_rng([]):
         torch.set_rng_state(generator(seed).get_state())
         return LayerwiseNetwork(
-            channels, classes, paths=paths, alpha=alpha, size=size, group=group, device="cpu"
+            channels,
+            classes,
+            paths=paths,
+            alpha=alpha,
+            size=size,
+            group=group,
+            form=form,
+            device="cpu",
         )
 
 
