@@ -95,3 +95,43 @@ def test_too_few_rows_are_one_sentence(tmp_path, capsys):
     np.savez(tmp_path / "few.npz", x=rng.normal(size=(20, 4)), y=rng.normal(size=20))
     assert run(["discover", str(tmp_path / "few.npz")]) == 2
     assert "expected at least 66 samples" in capsys.readouterr().err
+
+
+@pytest.fixture
+def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    from isotropy.discovery.images import _image_predictors, _layer_claims, _train_classifier
+
+    for name, value in {"_EPOCHS": 3, "_BURN_IN": 1, "_EVERY": 1, "_ROWS": 60}.items():
+        monkeypatch.setattr(_layer_claims, name, value)
+    monkeypatch.setattr(_train_classifier, "_STEPS", 40)
+    monkeypatch.setattr(_image_predictors, "_ALPHA", 3)
+    monkeypatch.setattr(_image_predictors, "_LIFTED_ALPHA", 2)
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    path = tmp_path / "images.npz"
+    np.savez(path, x=rng.normal(size=(120, 1, 4, 5)) + 4 * y[:, None, None, None], y=y)
+    return path
+
+
+def test_images_are_told_by_layer_and_what_was_tried(images, tmp_path, capsys):
+    assert run(["discover", str(images), "--out", str(tmp_path / "found")]) == 0
+    text = capsys.readouterr().out
+    assert "Z(4) × Z(5), translations of the image: confirmed" in text
+    assert "quarter turns were not tried: images of 4 by 5 are not square" in text
+    assert "    layer 0 (4×5), translation or none: " in text
+    assert "    Z(2), mirror images: confirmed" in text
+    found = Findings.load(tmp_path / "found")
+    x = np.load(images)["x"]
+    np.testing.assert_allclose(found[0].predict(np.roll(x, 3, 3)), found[0].predict(x), atol=1e-4)
+    assert "translations of the image" in (tmp_path / "found" / "report.html").read_text("utf-8")
+
+
+def test_an_interruption_among_images_is_one_word(images, monkeypatch, capsys):
+    from isotropy.discovery.images import _layer_claims
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_layer_claims, "learn_layers", interrupted)
+    assert run(["discover", str(images), "--method", "layers"]) == 130
+    assert capsys.readouterr().err == "error: interrupted\n"

@@ -181,11 +181,11 @@ def test_the_verb_is_at_the_top():
         (np.ones((100, 3)), np.ones(100) * 0.5, r"targets that vary, got the same in every row"),
         (np.full((100, 3), np.nan), np.arange(100.0), r"finite|nan"),
         (np.zeros((30, 3)), np.arange(30.0) / 7, r"at least 66 samples .* got 30"),
-        (np.zeros((100, 3, 8, 8)), np.arange(100.0), r"symmetries of images are not searched"),
+        (np.zeros((100, 3, 8, 8, 2)), np.arange(100.0), r"or images of shape \(rows, channels"),
         (np.zeros((100, 3)), np.arange(90.0), r"as many targets as inputs|got 90 and 100"),
         (np.zeros((100, 3)), None, r"expected targets y beside the inputs, got none"),
     ],
-    ids=["one column", "constant", "nan", "few rows", "images", "lengths", "no targets"],
+    ids=["one column", "constant", "nan", "few rows", "axes", "lengths", "no targets"],
 )
 def test_bad_input_is_refused_in_one_sentence(x, y, sentence):
     with pytest.raises(ValueError, match=sentence):

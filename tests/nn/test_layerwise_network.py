@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.evidence import laplace
-from isotropy.nn import PathSum
+from isotropy.nn import PathSum, RadialBasis
 from isotropy.nn._grid_group import GridGroup
 from isotropy.nn._layerwise_network import LayerwiseNetwork
 
@@ -272,6 +272,21 @@ def test_biases_start_at_zero_and_every_path_has_a_prior_of_its_own() -> None:
     assert net.paths == names
 
 
+def test_the_kind_of_bases_is_that_of_the_layers_or_the_one_asked_for() -> None:
+    def kinds(basis: Any) -> set[tuple[str, str]]:
+        net = LayerwiseNetwork(
+            1, 10, paths=("sparse_fc", "sparse_conv"), alpha=1, basis=basis, device="meta"
+        )
+        return {
+            (name.split(".")[3], module.kind)
+            for name, module in net.named_modules()
+            if isinstance(module, RadialBasis)
+        }
+
+    assert kinds(None) == {("sparse_fc", "normalised"), ("sparse_conv", "interpolating")}
+    assert kinds("plain") == {("sparse_fc", "plain"), ("sparse_conv", "plain")}
+
+
 def test_larger_images_leave_larger_maps() -> None:
     net = network("factored", "conv", alpha=1, size=64)
     x = images(2, size=64)
@@ -420,6 +435,10 @@ def test_networks_run_on_a_gpu(paths: tuple[str, ...]) -> None:
             r"expected form .*, got 'wide'",
         ),
         (
+            lambda: LayerwiseNetwork(1, 10, paths=["sparse_fc"], basis="smooth"),  # type: ignore[arg-type]
+            r"expected a basis of the kind .*, got 'smooth'",
+        ),
+        (
             lambda: LayerwiseNetwork(1, 10, paths=["conv"], alpha=1)(torch.zeros(2, 1, 28, 28)),
             r"expected images of shape \(n, 1, 32, 32\), got \(2, 1, 28, 28\)",
         ),
@@ -440,6 +459,7 @@ def test_networks_run_on_a_gpu(paths: tuple[str, ...]) -> None:
         "no path",
         "unknown group",
         "unknown form",
+        "unknown basis",
         "smaller images",
         "one image",
     ],

@@ -6,6 +6,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from math import exp
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,9 +15,16 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF
 from torch import Tensor, nn
 
-from isotropy.nn._radial_basis import RadialBasis, anchors_for, grid_points
+from isotropy.nn import PathSum, SparseConv2d, SparseLinear, _radial_basis
+from isotropy.nn._radial_basis import (
+    BasisKind,
+    RadialBasis,
+    anchors_for,
+    grid_points,
+    lengthscales,
+)
 
-KINDS = pytest.mark.parametrize("interpolating", [True, False], ids=["interpolating", "plain"])
+KINDS = pytest.mark.parametrize("kind", ["normalised", "interpolating", "plain"])
 
 
 def points(n: int, d: int = 2, seed: int = 0) -> Tensor:
@@ -25,25 +33,37 @@ def points(n: int, d: int = 2, seed: int = 0) -> Tensor:
 
 
 def made(
-    omega: float = 1.3, *, interpolating: bool = True, learn_anchors: bool = False
+    omega: float = 1.3, *, kind: BasisKind = "interpolating", learn_anchors: bool = False
 ) -> RadialBasis:
     return RadialBasis(
         points(7),
         points(4, seed=1),
         omega=omega,
-        interpolating=interpolating,
+        kind=kind,
         learn_anchors=learn_anchors,
         dtype=torch.float64,
     )
 
 
 def test_plain_functions_are_those_of_the_paper() -> None:
-    basis = made(0.7, interpolating=False)
+    basis = made(0.7, kind="plain")
     values = basis().detach()
     for m, z in enumerate(basis.anchors.tolist()):
         for n, t in enumerate(basis.targets.tolist()):
             distance = sum((a - b) ** 2 for a, b in zip(z, t, strict=True))
             assert float(values[m, n]) == pytest.approx(exp(-0.49 * distance), rel=1e-14)
+
+
+def test_normalised_functions_are_weighted_means() -> None:
+    basis = made(0.7, kind="normalised")
+    values = basis().detach()
+    for n, t in enumerate(basis.targets.tolist()):
+        weights = [
+            exp(-0.49 * sum((a - b) ** 2 for a, b in zip(z, t, strict=True)))
+            for z in basis.anchors.tolist()
+        ]
+        expected = [weight / sum(weights) for weight in weights]
+        assert values[:, n].tolist() == pytest.approx(expected, rel=1e-14)
 
 
 @pytest.mark.parametrize("omega", [0.2, 1.0, 3.0])
@@ -58,8 +78,8 @@ def test_interpolating_functions_are_means_of_a_gaussian_process(omega: float) -
 
 @KINDS
 @pytest.mark.parametrize("omega", [0.0, 0.5, -1.2])
-def test_the_slope_is_the_derivative(omega: float, interpolating: bool) -> None:
-    basis = made(omega, interpolating=interpolating)
+def test_the_slope_is_the_derivative(omega: float, kind: BasisKind) -> None:
+    basis = made(omega, kind=kind)
 
     def values(omega: Tensor) -> Tensor:
         return torch.func.functional_call(basis, {"omega": omega})
@@ -73,8 +93,8 @@ def test_the_slope_is_the_derivative(omega: float, interpolating: bool) -> None:
 
 
 @KINDS
-def test_values_and_slopes_can_be_differentiated(interpolating: bool) -> None:
-    basis = made(interpolating=interpolating, learn_anchors=True)
+def test_values_and_slopes_can_be_differentiated(kind: BasisKind) -> None:
+    basis = made(kind=kind, learn_anchors=True)
 
     def both(omega: Tensor, anchors: Tensor) -> Tensor:
         given = {"omega": omega, "anchors": anchors}
@@ -117,20 +137,19 @@ def test_a_slope_for_later_keeps_what_it_was_made_with() -> None:
 
 
 @KINDS
-def test_without_a_lengthscale_every_function_is_constant(interpolating: bool) -> None:
-    basis = made(0.0, interpolating=interpolating, learn_anchors=True)
+def test_without_a_lengthscale_every_function_is_constant(kind: BasisKind) -> None:
+    basis = made(0.0, kind=kind, learn_anchors=True)
     values = basis()
-    each = 1 / (4 + 1e-4) if interpolating else 1.0
+    each = {"normalised": 1 / 4, "interpolating": 1 / (4 + 1e-4), "plain": 1.0}[kind]
     torch.testing.assert_close(values, torch.full_like(values, each), rtol=1e-11, atol=0)
     for gradient in torch.autograd.grad(values.square().sum(), list(basis.parameters())):
         assert torch.equal(gradient, torch.zeros_like(gradient))
 
 
 @KINDS
-def test_functions_become_constant_as_omega_falls(interpolating: bool) -> None:
+def test_functions_become_constant_as_omega_falls(kind: BasisKind) -> None:
     spread = [
-        float(made(omega, interpolating=interpolating)().std(1).max().detach())
-        for omega in (1e-1, 1e-2, 1e-3, 1e-4)
+        float(made(omega, kind=kind)().std(1).max().detach()) for omega in (1e-1, 1e-2, 1e-3, 1e-4)
     ]
     assert spread[-1] < 1e-4
     assert spread == sorted(spread, reverse=True)
@@ -142,6 +161,18 @@ def test_at_large_omega_values_at_anchors_stay_there() -> None:
     basis = RadialBasis(at, at[::2], omega=20.0, dtype=torch.float64)
     expected = torch.eye(9, dtype=torch.float64)[::2] / (1 + 1e-4)
     torch.testing.assert_close(basis(), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_at_large_omega_normalised_functions_are_steps_and_others_vanish() -> None:
+    at, anchors = grid_points((4, 4)), points(5) + 0.05
+    nearest = torch.cdist(anchors, at).argmin(0)
+    expected = torch.nn.functional.one_hot(nearest, 5).T.double()
+    kinds: tuple[BasisKind, ...] = ("normalised", "interpolating", "plain")
+    for kind in kinds:
+        values = RadialBasis(at, anchors, omega=300.0, kind=kind, dtype=torch.float64)().detach()
+        assert torch.allclose(
+            values, expected if kind == "normalised" else torch.zeros(5, 16).double()
+        )
 
 
 def test_anchors_that_nearly_coincide_do_no_harm_in_float32() -> None:
@@ -170,19 +201,206 @@ def test_fitting_is_least_squares() -> None:
 
 
 @KINDS
+@pytest.mark.parametrize("omega", [0.0, 0.1, 1.0])
+def test_drawn_values_make_functions_of_the_size_asked_for(omega: float, kind: BasisKind) -> None:
+    torch.manual_seed(0)
+    at = grid_points((6, 6))
+    basis = RadialBasis(at, at[::2] + 0.2, omega=omega, kind=kind, dtype=torch.float64)
+    values = basis.draw(400, 3, bound=0.6)
+    assert values.shape == (400, 3, 18)
+    found = float((values @ basis()).detach().square().mean())
+    if kind == "interpolating":  # what it cannot express of independent values is left out
+        singular = torch.linalg.svdvals(basis().detach())
+        share = float((singular > 1e-2 * singular[0]).sum()) / 36
+        assert found == pytest.approx(0.12 * share, rel=0.1)
+    else:
+        assert found == pytest.approx(0.12, rel=0.1)
+        assert float(values.std()) < 18**0.5
+
+
+@KINDS
 @pytest.mark.parametrize("omega", [0.0, 1e-3, 0.03, 0.3])
 def test_values_stay_moderate_where_the_basis_is_nearly_constant(
-    omega: float, interpolating: bool
+    omega: float, kind: BasisKind
 ) -> None:
     at = grid_points((8, 8))
     anchors = at[torch.arange(0, 64, 2)] + 0.3
-    basis = RadialBasis(at, anchors, omega=omega, interpolating=interpolating, dtype=torch.float64)
+    basis = RadialBasis(at, anchors, omega=omega, kind=kind, dtype=torch.float64)
     functions = points(20, 64, seed=3)
     values = basis.fit(functions)
     assert float(values.std()) < 20 * float(functions.std())
     # and the mean of a function is still what it can express best
     kept = (values @ basis()).mean(1)
     torch.testing.assert_close(kept, functions.mean(1), rtol=0, atol=0.02)
+
+
+# --- computed once --------------------------------------------------------------------------
+
+
+def computed(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The ω of every Φ that is computed from now on."""
+    seen: list[float] = []
+    values = _radial_basis._values
+
+    def counted(targets: Tensor, anchors: Tensor, omega: Tensor, kind: BasisKind) -> Tensor:
+        seen.append(float(omega.detach()))
+        return values(targets, anchors, omega, kind)
+
+    monkeypatch.setattr(_radial_basis, "_values", counted)
+    return seen
+
+
+def frozen(**options: Any) -> RadialBasis:
+    return made(**options).requires_grad_(False)
+
+
+def test_values_without_gradients_are_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = computed(monkeypatch)
+    basis = frozen()
+    first = basis()
+    assert torch.equal(basis(), first)
+    assert len(seen) == 1
+    learned = made()
+    with torch.no_grad():
+        learned(), learned()
+    assert len(seen) == 2
+    for _ in range(2):
+        assert learned().requires_grad
+    assert len(seen) == 4
+
+
+def _as_data(basis: RadialBasis) -> None:
+    basis.omega.data.fill_(0.4)  # no version counts this
+
+
+def _in_place(basis: RadialBasis) -> None:
+    with torch.no_grad():
+        basis.omega.mul_(0.5)
+
+
+def _replaced(basis: RadialBasis) -> None:
+    basis.omega = nn.Parameter(torch.tensor(0.3, dtype=torch.float64), requires_grad=False)
+
+
+def _loaded(basis: RadialBasis) -> None:
+    basis.load_state_dict(made(0.9).state_dict())
+
+
+def _anchors_in_numpy(basis: RadialBasis) -> None:
+    basis.anchors.numpy()[0, 0] += 0.5
+
+
+def _other_anchors(basis: RadialBasis) -> None:
+    basis.anchors = basis.anchors + 0.1
+
+
+def _rounded(basis: RadialBasis) -> None:
+    basis.float()
+
+
+def _to_and_fro(basis: RadialBasis) -> None:
+    basis.float().double()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _as_data,
+        _in_place,
+        _replaced,
+        _loaded,
+        _anchors_in_numpy,
+        _other_anchors,
+        _rounded,
+        _to_and_fro,
+    ],
+    ids=lambda change: change.__name__,
+)
+@KINDS
+def test_kept_values_are_never_stale(
+    change: Callable[[RadialBasis], None], kind: BasisKind
+) -> None:
+    basis = frozen(kind=kind)
+    before = basis()
+    change(basis)
+    now = basis()
+    fresh = _radial_basis._values(basis.targets, basis.anchors, basis.omega, kind)
+    assert now.dtype == fresh.dtype
+    assert torch.equal(now, fresh)
+    assert not torch.equal(now.double(), before)
+
+
+def test_whoever_changes_the_values_changes_them_alone() -> None:
+    basis = frozen()
+    expected = basis().clone()
+    basis().mul_(2)
+    assert torch.equal(basis(), expected)
+
+
+def test_copies_keep_values_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    basis = frozen()
+    basis()
+    twins = copy.deepcopy(basis), pickle.loads(pickle.dumps(basis))
+    seen = computed(monkeypatch)
+    for twin in twins:
+        _as_data(twin)
+        assert torch.equal(twin(), made(0.4)())
+        assert not torch.equal(basis(), twin())
+    assert seen.count(basis.omega.item()) == 0
+    basis()
+    assert len(pickle.dumps(basis)) == len(pickle.dumps(frozen()))
+
+
+def test_values_kept_in_inference_mode_can_be_trained_with() -> None:
+    basis = frozen()
+    with torch.inference_mode():
+        basis()
+    u = torch.ones(4, dtype=torch.float64, requires_grad=True)
+    (u @ basis()).sum().backward()
+    torch.testing.assert_close(u.grad, basis().sum(1))
+
+
+@pytest.mark.parametrize("name", ["omega", "anchors"])
+def test_tensors_that_stand_in_carry_their_derivatives(name: str) -> None:
+    basis = frozen()
+    basis()
+    at = basis.get_parameter(name) if name == "omega" else basis.get_buffer(name)
+    at = at.detach().clone()
+
+    def values(given: Tensor) -> Tensor:
+        return torch.func.functional_call(basis, {name: given})
+
+    expected = torch.autograd.functional.jacobian(values, at)
+    _, forward = torch.func.jvp(values, (at,), (torch.ones_like(at),))
+    torch.testing.assert_close(forward, expected.reshape(*forward.shape, -1).sum(-1))
+    assert float(forward.abs().max()) > 1e-2
+    both = torch.func.vmap(values)(torch.stack([at, 0.5 * at]))
+    torch.testing.assert_close(both, torch.stack([values(at), values(0.5 * at)]))
+
+
+def test_compiled_with_values_kept() -> None:
+    basis = frozen()
+    expected = basis()
+    compiled = torch.compile(basis, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(), expected)
+    _as_data(basis)
+    torch.testing.assert_close(compiled(), made(0.4)().detach())
+
+
+# --- names ----------------------------------------------------------------------------------
+
+
+def test_names_of_lengthscales() -> None:
+    net = nn.Sequential(
+        PathSum({"fc": SparseLinear(1, 2, 3), "conv": SparseConv2d(1, 2)}), nn.Linear(1, 1), made()
+    )
+    every = [name for name, _ in net.named_parameters() if name.endswith("omega")]
+    assert lengthscales(net) == every
+    assert len(every) == 4
+    assert lengthscales(net, SparseConv2d) == ["0.paths.conv.basis.omega"]
+    assert lengthscales(net, RadialBasis) == every
+    assert lengthscales(made()) == ["omega"]
+    assert lengthscales(nn.Linear(1, 1)) == []
 
 
 # --- points ---------------------------------------------------------------------------------
@@ -282,6 +500,10 @@ def test_without_memory() -> None:
             r"expected a finite omega, got nan",
         ),
         (
+            lambda: RadialBasis(points(5), points(3), kind="smooth"),  # type: ignore[arg-type]
+            r"expected a basis of the kind 'normalised', 'interpolating', 'plain', got 'smooth'",
+        ),
+        (
             lambda: anchors_for(points(5), 0),
             r"expected anchor points, or a number or share of them above zero, got 0",
         ),
@@ -298,7 +520,18 @@ def test_without_memory() -> None:
             r"expected anchor points, .* above zero and at most 5, got 6",
         ),
     ],
-    ids=["spaces", "shape", "none", "infinite", "omega", "zero", "share", "bool", "too many"],
+    ids=[
+        "spaces",
+        "shape",
+        "none",
+        "infinite",
+        "omega",
+        "kind",
+        "zero",
+        "share",
+        "bool",
+        "too many",
+    ],
 )
 def test_bad_input(make: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -16,10 +16,11 @@ from torch.func import functional_call, hessian, jacrev
 from isotropy.evidence import evidence_gradient, laplace, log_marginal_likelihood
 from isotropy.nn import record
 from isotropy.nn._patches import patches
+from isotropy.nn._radial_basis import BasisKind
 from isotropy.nn._sparse_conv import SparseConv2d
 from isotropy.nn._sparse_linear import SparseLinear
 
-KINDS = pytest.mark.parametrize("interpolating", [True, False], ids=["interpolating", "plain"])
+KINDS = pytest.mark.parametrize("basis", ["normalised", "interpolating", "plain"])
 
 
 def made(*args: Any, **options: Any) -> SparseConv2d:
@@ -38,9 +39,9 @@ def maps(*shape: int) -> Tensor:
 @KINDS
 @pytest.mark.parametrize("kernel_size", [1, 3, (2, 3), (1, 4)], ids=str)
 def test_the_layer_is_a_sum_over_pixels_that_goes_round(
-    kernel_size: int | tuple[int, int], interpolating: bool
+    kernel_size: int | tuple[int, int], basis: BasisKind
 ) -> None:
-    layer = made(2, 3, kernel_size, interpolating=interpolating)
+    layer = made(2, 3, kernel_size, basis=basis)
     x = maps(2, 2, 3, 4)
     weight, bias = layer.weight.detach(), layer.bias.detach()
     rows, columns = weight.shape[2:]
@@ -64,8 +65,8 @@ def test_the_layer_commutes_with_shifts_up_to_the_border(
 
 
 @KINDS
-def test_without_a_lengthscale_filters_are_constant(interpolating: bool) -> None:
-    layer = made(2, 3, omega=0.0, interpolating=interpolating)
+def test_without_a_lengthscale_filters_are_constant(basis: BasisKind) -> None:
+    layer = made(2, 3, omega=0.0, basis=basis)
     nn.init.normal_(layer.u)
     weight, x = layer.weight, maps(2, 2, 5, 5)
     assert float(weight.detach().abs().min()) > 1e-3
@@ -147,9 +148,9 @@ def brute_force(model: nn.Module, x: Tensor, name: str) -> Tensor:
 
 @KINDS
 def test_operations_give_the_gradient_of_every_parameter_for_every_sample(
-    interpolating: bool,
+    basis: BasisKind,
 ) -> None:
-    layer, x = made(2, 3, interpolating=interpolating), maps(4, 2, 3, 4)
+    layer, x = made(2, 3, basis=basis), maps(4, 2, 3, 4)
     weights = maps(4, 3, 3, 4)
     with record(layer) as operations:
         (layer(x) * weights).sum()
@@ -168,8 +169,8 @@ def test_operations_give_the_gradient_of_every_parameter_for_every_sample(
 
 
 @KINDS
-def test_blocks_are_those_of_brute_force(interpolating: bool) -> None:
-    model, (x, y) = network(interpolating=interpolating), data()
+def test_blocks_are_those_of_brute_force(basis: BasisKind) -> None:
+    model, (x, y) = network(basis=basis), data()
     found = laplace(model, "classification", (x, y), structure="block")
     factored = laplace(model, "classification", (x, y))
     for name in ("0.u", "0.bias", "0.basis.omega"):
@@ -215,11 +216,9 @@ def slope_by_differences(value: Callable[[], Tensor], entry: Tensor, step: float
 
 @KINDS
 @pytest.mark.parametrize("samples", [5, 13], ids=["from rows", "from correlations"])
-def test_slopes_of_the_evidence_in_lengthscale_and_anchors(
-    samples: int, interpolating: bool
-) -> None:
+def test_slopes_of_the_evidence_in_lengthscale_and_anchors(samples: int, basis: BasisKind) -> None:
     names = ["0.basis.omega", "0.basis.anchors"]
-    model = network(interpolating=interpolating, learn_anchors=True)
+    model = network(basis=basis, learn_anchors=True)
 
     def value(**options: Any) -> Tensor:
         return log_marginal_likelihood(

@@ -16,9 +16,10 @@ from torch.func import functional_call, hessian, jacrev
 
 from isotropy.evidence import evidence_gradient, laplace, log_marginal_likelihood
 from isotropy.nn import record
+from isotropy.nn._radial_basis import BasisKind
 from isotropy.nn._sparse_linear import SparseLinear
 
-KINDS = pytest.mark.parametrize("interpolating", [True, False], ids=["interpolating", "plain"])
+KINDS = pytest.mark.parametrize("basis", ["normalised", "interpolating", "plain"])
 OMEGAS = ["0.inner_basis.omega", "0.outer_basis.omega"]
 
 
@@ -41,8 +42,8 @@ def circle(n: int) -> Tensor:
 
 
 @KINDS
-def test_the_layer_is_two_sums(interpolating: bool) -> None:
-    layer, x = made(2, 3, (3, 4), (2, 2), interpolating=interpolating), maps(5, 2, 3, 4)
+def test_the_layer_is_two_sums(basis: BasisKind) -> None:
+    layer, x = made(2, 3, (3, 4), (2, 2), basis=basis), maps(5, 2, 3, 4)
     inner = (layer.inner @ layer.inner_basis()).detach()
     outer = (layer.outer @ layer.outer_basis()).detach()
     bias = layer.inner_bias.detach()
@@ -79,7 +80,9 @@ def test_half_as_many_anchors_as_positions_rounded_upwards() -> None:
 def test_factors_start_as_the_best_fit_to_those_of_a_factored_layer() -> None:
     torch.manual_seed(5)
     at = torch.rand(5, 2)
-    layer = SparseLinear(8, 16, 3, anchors_in=at, anchors_out=at, dtype=torch.float64)
+    layer = SparseLinear(
+        8, 16, 3, anchors_in=at, anchors_out=at, basis="interpolating", dtype=torch.float64
+    )
     torch.manual_seed(5)
     torch.rand(5, 2)
     phi = layer.inner_basis().detach().numpy()
@@ -91,12 +94,22 @@ def test_factors_start_as_the_best_fit_to_those_of_a_factored_layer() -> None:
     assert torch.equal(layer.inner_bias, torch.zeros(16, dtype=torch.float64))
 
 
+def test_factors_of_other_bases_start_with_the_same_mean_square() -> None:
+    layer = made(24, 40, (5, 6), (4, 3))
+    assert (layer.inner_basis.kind, layer.outer_basis.kind) == ("normalised", "normalised")
+    for u, phi, summands in (
+        (layer.inner, layer.inner_basis(), 30),
+        (layer.outer, layer.outer_basis(), 24),
+    ):
+        assert float((u @ phi).detach().square().mean()) == pytest.approx(1 / summands, rel=0.05)
+
+
 # --- limits ---------------------------------------------------------------------------------
 
 
 @KINDS
-def test_without_lengthscales_the_layer_is_strictly_equivariant(interpolating: bool) -> None:
-    layer = made(2, 3, (4, 5), omega=0.0, interpolating=interpolating)
+def test_without_lengthscales_the_layer_is_strictly_equivariant(basis: BasisKind) -> None:
+    layer = made(2, 3, (4, 5), omega=0.0, basis=basis)
     for u in (layer.inner, layer.outer):
         nn.init.normal_(u)
     x = maps(2, 2, 4, 5)
@@ -176,9 +189,9 @@ def brute_force(model: nn.Module, x: Tensor, name: str) -> Tensor:
 
 @KINDS
 def test_operations_give_the_gradient_of_every_parameter_for_every_sample(
-    interpolating: bool,
+    basis: BasisKind,
 ) -> None:
-    layer, x = made(2, 3, (2, 3), (2, 2), interpolating=interpolating), maps(4, 2, 2, 3)
+    layer, x = made(2, 3, (2, 3), (2, 2), basis=basis), maps(4, 2, 2, 3)
     weights = maps(4, 3, 2, 2)
     with record(layer) as operations:
         loss = (layer(x) * weights).sum()
@@ -204,8 +217,8 @@ def test_operations_give_the_gradient_of_every_parameter_for_every_sample(
 
 
 @KINDS
-def test_blocks_are_those_of_brute_force(interpolating: bool) -> None:
-    model, (x, y) = network(interpolating=interpolating), data()
+def test_blocks_are_those_of_brute_force(basis: BasisKind) -> None:
+    model, (x, y) = network(basis=basis), data()
     found = laplace(model, "classification", (x, y), structure="block")
     factored = laplace(model, "classification", (x, y))
     for name in ("0.inner", "0.outer", "0.inner_bias", *OMEGAS):
@@ -263,9 +276,9 @@ def slope_by_differences(value: Callable[[], Tensor], entry: Tensor, step: float
 
 @KINDS
 @pytest.mark.parametrize("loss", ["classification", "regression"])
-def test_slopes_of_the_evidence_in_lengthscales_and_anchors(loss: str, interpolating: bool) -> None:
+def test_slopes_of_the_evidence_in_lengthscales_and_anchors(loss: str, basis: BasisKind) -> None:
     names = [*OMEGAS, "0.outer_basis.anchors", "0.inner_basis.anchors"]
-    model = network(interpolating=interpolating, learn_anchors=True)
+    model = network(basis=basis, learn_anchors=True)
     x, y = data()
     target = y if loss == "classification" else maps(6, 3)
 

@@ -1,5 +1,6 @@
 """``isotropy discover``: from data to named, confirmed symmetries."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,6 +20,7 @@ class MethodOption(StrEnum):
 
     permutations = "permutations"
     generators = "generators"
+    layers = "layers"
 
 
 class TaskOption(StrEnum):
@@ -34,7 +36,8 @@ def discover(
     data: Annotated[
         Path | None,
         typer.Argument(
-            metavar="DATA", help="An .npz of x and y, or a table; without it, small examples."
+            metavar="DATA",
+            help="An .npz of x and y, a table, or a folder of images; without it, small examples.",
         ),
     ] = None,
     target: Annotated[
@@ -66,7 +69,10 @@ def discover(
     ] = None,
     method: Annotated[
         list[MethodOption] | None,
-        typer.Option(help="What to look for, by default both; generators: continuous symmetries."),
+        typer.Option(
+            help="What to look for, by default all that suits the data; generators: continuous "
+            "symmetries; layers: of networks for images, and motions of these."
+        ),
     ] = None,
     margin: Annotated[
         float,
@@ -164,6 +170,15 @@ def _saved(
     return out
 
 
+def _tried(one: "str | Mapping[str, Any]") -> str:
+    if isinstance(one, str):
+        return one
+    verdict = "confirmed" if one["confirmed"] else "not confirmed"
+    if one["p_value"] is None:
+        return f"{one['name']}: not promising, cost {one['effect']:.2g}"
+    return f"{one['name']}: {verdict} (p = {one['p_value']:.2g}), cost {one['effect']:.2g}"
+
+
 def _text(found: "dict[str, Findings]", tasks: "dict[str, Dataset]", saved: Any) -> str:
     lines = []
     for name, findings in found.items():
@@ -177,6 +192,8 @@ def _text(found: "dict[str, Findings]", tasks: "dict[str, Dataset]", saved: Any)
         lines += [f"  {finding}" for finding in findings.trivial]
         if len(found) == 1:
             lines += [f"  {note}" for note in findings.notes]
+        if any(isinstance(one, str) and one.startswith("layer ") for one in findings.tried):
+            lines += ["", "  tried:", *(f"    {_tried(one)}" for one in findings.tried)]
         lines.append("")
     seconds = sum(findings.seconds for findings in found.values())
     lines.append(f"{seconds:.3g} s")

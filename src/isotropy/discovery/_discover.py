@@ -31,14 +31,16 @@ from isotropy.discovery.generators._continuous import (
 )
 from isotropy.discovery.generators._search import Blocks, CannotTell
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
+from isotropy.discovery.images._discover_images import discover_images
+from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.naming._naming import SharingName, name_permutations
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._convolution_claim import compared
 from isotropy.discovery.permutations._proposals import Proposal, Proposals, propose
 from isotropy.reps import Symmetry
 
-Method = Literal["permutations", "generators"]
-METHODS: tuple[Method, ...] = ("permutations", "generators")
+Method = Literal["permutations", "generators", "layers"]
+METHODS: tuple[Method, ...] = ("permutations", "generators", "layers")
 # a symmetry that surely costs more than this share is called approximate
 _EXACT = 0.01
 # a predictor of the other kind is taken where it leaves so much less
@@ -68,7 +70,8 @@ def discover(
     Permutations: positions of the input are permuted (columns of a vector, steps of a sequence,
     elements of a set), and positions of the output with them, where it has several. Continuous
     symmetries: columns, or blocks of them, are rotated, boosted, scaled, translated
-    (``find_generators``).
+    (``find_generators``). Images: translations, quarter turns and mirrors that leave the class, and
+    layers of a network that may commute with them.
 
     Rows are split in three. On the first part symmetries are proposed: automorphisms of the equal
     coefficients of a polynomial; swaps and gradients of a network, where a polynomial does not
@@ -77,20 +80,28 @@ def discover(
     tested: averaging that predictor over the group must cost less than ``margin`` of what can be
     learned (``confirm``), Holm's correction over all proposals.
 
+    Of images, the evidence proposes on the first part which layers commute with shifts and quarter
+    turns (``learn_layers``). To the second part a network is fitted whose layers are free, and
+    others whose first layers are strict; each must lose no more than ``margin``, on the third
+    part, to the best one built without its symmetry. Shifts wrap around the edges of the image.
+
     Args:
-        X: Inputs, shape ``(N, n)``, or ``(N, n, channels)`` for sequences and sets; or a
-            ``Dataset``.
+        X: Inputs, shape ``(N, n)``, ``(N, n, channels)`` for sequences and sets,
+            ``(N, channels, height, width)`` for images; or a ``Dataset``. With
+            ``methods="layers"``, arrays of shape ``(N, height, width)`` are images of one channel.
         y: Targets: ``(N,)`` or ``(N, m)`` of numbers, ``(N, m, channels)``, or ``(N,)`` classes.
         task: ``"regression"`` or ``"classification"``; by default told from the targets, as
             ``isotropy.data.load`` does.
         groups: Rows with one value here stay on one side of every split, shape ``(N,)``.
         channels_first: Whether sequences and sets have shape ``(N, channels, n)`` instead.
         candidates: Groups to try as well, such as ``"Z(12)"`` or ``"S(3)+S(9)"``, acting on
-            positions in their order (and on outputs alike, where there are as many).
+            positions in their order (and on outputs alike, where there are as many), or on the
+            pixels of an image, row by row.
         blocks: Columns that a continuous symmetry moves alike: a number k of consecutive blocks,
             or the columns (or names) of each. By default told from names such as px1, px2, else
             every k is tried.
-        methods: What to look for: ``"permutations"``, ``"generators"`` of continuous symmetries.
+        methods: What to look for: ``"permutations"``, ``"generators"`` of continuous symmetries;
+            ``"layers"`` and motions of images, which is all that is looked for in these.
         margin: The largest cost that still counts as a symmetry.
         level: The chance of confirming anything false.
         fit_models: Whether to fit a model with each symmetry that is found.
@@ -102,8 +113,8 @@ def discover(
         holds.
 
     Raises:
-        ValueError: If values are missing, targets constant, rows too few to split, or inputs are
-            images.
+        ValueError: If values are missing, inputs or targets constant, rows too few to split, images
+            too small or without classes, or a method or option is for data of another kind.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -114,7 +125,18 @@ def discover(
     """
     started = time.perf_counter()
     tell = progress or (lambda step: None)
-    methods = _checked_methods(methods)
+    methods = _checked_methods(methods, X)
+    if methods == ("layers",):
+        _refuse_options(blocks=blocks, channels_first=channels_first or None)
+        return discover_images(
+            ImageData.of(X, y, task, groups),
+            candidates=candidates,
+            margin=margin,
+            level=level,
+            fit_models=fit_models,
+            seed=seed,
+            progress=progress,
+        )
     permuting, moving = "permutations" in methods, "generators" in methods
     data = TaskData.of(X, y, task, groups, channels_first, permuting=permuting)
     find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
@@ -188,11 +210,29 @@ def discover(
     return Findings(found, tried, time.perf_counter() - started, notes, trivial)
 
 
-def _checked_methods(methods: Any) -> tuple[Method, ...]:
+def _checked_methods(methods: Any, x: Any) -> tuple[Method, ...]:
+    """The methods that apply to data with so many axes."""
     chosen = (methods,) if isinstance(methods, str) else tuple(methods)
     if not chosen or not set(chosen) <= set(METHODS):
         raise ValueError(f"expected methods among {', '.join(METHODS)}, got {methods!r:.80}")
-    return chosen
+    axes = x.x.ndim if isinstance(x, Dataset) else np.ndim(x)
+    if axes == 4 or (axes == 3 and set(chosen) == {"layers"}):
+        if "layers" not in chosen:
+            raise ValueError(f"expected the method 'layers' for images, got {', '.join(chosen)}")
+        return ("layers",)
+    rest = tuple(method for method in chosen if method != "layers")
+    if not rest:
+        raise ValueError(
+            "expected images of shape (rows, channels, height, width) or (rows, height, width) for "
+            f"the method 'layers', got {axes} axes"
+        )
+    return rest
+
+
+def _refuse_options(**options: Any) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"expected no {name} for images, got {value!r:.80}")
 
 
 def _continuous(

@@ -28,11 +28,11 @@ _FILE, _WEIGHTS, _LIST = "finding.json", "model.safetensors", "findings.json"
 _PLAIN = (
     *("name", "group", "order", "dimension", "action", "approximate", "confirmed", "p_value"),
     *("effect", "margin", "samples", "method", "trivial", "notes", "input_names", "output_names"),
-    *("centre", "coordinates", "classes", "discrete"),
+    *("centre", "coordinates", "classes", "discrete", "layers"),
 )
 _LISTS = (
     *("notes", "input_names", "output_names"),
-    *("centre", "coordinates", "classes", "discrete"),
+    *("centre", "coordinates", "classes", "discrete", "layers"),
 )
 
 
@@ -44,11 +44,35 @@ class Layout:
         channels: Channels of inputs; more than one where they have positions and channels.
         output_channels: Those of outputs.
         channels_first: Whether they come before positions in the data.
+        image: The shape of an image as it was given; empty where data are none.
     """
 
     channels: int = 1
     output_channels: int = 1
     channels_first: bool = False
+    image: tuple[int, ...] = ()
+
+    def rows(self, x: Tensor) -> Tensor:
+        """Data as they were given, as rows that a model takes.
+
+        Raises:
+            ValueError: If the shape is not that of the data.
+
+        Example:
+            >>> Layout(image=(1, 4, 6)).rows(torch.zeros(5, 1, 4, 6)).shape
+            torch.Size([5, 24])
+        """
+        if self.image:
+            if x.shape[1:] != self.image:
+                shape = ", ".join(map(str, self.image))
+                raise ValueError(f"expected images of shape (n, {shape}), got {tuple(x.shape)}")
+            return x.flatten(1)
+        axes = 2 if self.channels == 1 else 3
+        if x.ndim != axes:
+            raise ValueError(f"expected inputs with {axes} axes, got shape {tuple(x.shape)}")
+        if x.ndim == 3:
+            return (x if self.channels_first else x.transpose(1, 2)).flatten(1)
+        return x
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +109,8 @@ class Finding:
             with the algebra found in it and whether it was chosen.
         discrete: Reflections and the like beyond the continuous group, as a dictionary each, and
             whether they hold.
+        layers: Of a network whose first layers have the symmetry, all its layers, as a dictionary
+            each: the type learned, the shares of its paths, and whether it is strict.
         model: The model that has the symmetry.
         model_spec: What ``build_model`` makes such a model from; needed to save it.
         input_names: Of the positions of the input, where they have names.
@@ -130,6 +156,7 @@ class Finding:
     coordinates: tuple[str, ...] = ()
     classes: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     discrete: tuple[Mapping[str, Any], ...] = ()
+    layers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     model: nn.Module | None = field(default=None, repr=False)
     model_spec: Mapping[str, Any] | None = None
     input_names: tuple[str, ...] = ()
@@ -190,7 +217,7 @@ class Finding:
         """What the model predicts for data as they were given: values, or logits of classes.
 
         Args:
-            X: Inputs, shape ``(N, n)``, or ``(N, n, channels)`` for sequences and sets.
+            X: Inputs, shape ``(N, n)``, ``(N, n, channels)`` for sequences and sets, or images.
 
         Raises:
             ValueError: If there is no model, or the shape is not that of the data.
@@ -199,11 +226,7 @@ class Finding:
             raise ValueError(f"expected a model of {self.name!r:.80} to predict with, got none")
         like = next(self.model.parameters())
         x = torch.as_tensor(X if isinstance(X, Tensor) else np.asarray(X)).to(like)
-        axes = 2 if self.layout.channels == 1 else 3
-        if x.ndim != axes:
-            raise ValueError(f"expected inputs with {axes} axes, got shape {tuple(x.shape)}")
-        if x.ndim == 3:
-            x = (x if self.layout.channels_first else x.transpose(1, 2)).flatten(1)
+        x = self.layout.rows(x)
         with torch.no_grad():
             y = self.model(x)
         if self.layout.output_channels > 1:
@@ -345,9 +368,16 @@ class Findings(Sequence[Finding]):
 
     @property
     def best(self) -> Finding | None:
-        """The largest symmetry that is confirmed and not trivial; None where there is none."""
+        """The largest symmetry that is confirmed and not trivial; None where there is none.
+
+        One of the whole task comes before those of layers of a network.
+        """
         sure = [f for f in self.findings if f.confirmed and not f.trivial]
-        return max(sure, key=lambda f: (f.dimension or 0, f.order or 0, -f.p_value), default=None)
+        return max(
+            sure,
+            key=lambda f: (not f.layers, f.dimension or 0, f.order or 0, -f.p_value),
+            default=None,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """What ``isotropy discover --json`` says.
@@ -452,7 +482,7 @@ def _restored(given: dict[str, Any], folder: Path) -> Finding:
         interval=interval,
         symmetry=symmetry,
         custom=custom,
-        layout=Layout(**given["layout"]),
+        layout=Layout(**{**given["layout"], "image": tuple(given["layout"].get("image", ()))}),
         labels=partition,
         generators=given.get("generators"),
         metric=given.get("metric"),

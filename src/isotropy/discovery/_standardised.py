@@ -10,6 +10,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from isotropy.discovery.images._image_network import ImageNetwork
 from isotropy.groups import Monomial, components
 from isotropy.nn import EMLP, MLP, Linear, SharedLinear, Symmetrised
 from isotropy.reps import Symmetry, parse_rep
@@ -23,8 +24,9 @@ _ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "symmetrised": (("model",), ("elements", "seed")),
     "standardised": (("model",), ()),
     "homogeneous": (("model", "symmetry", "columns", "degree"), ()),
+    "image network": (("image", "outputs", "paths"), ("alpha", "group")),
 }
-_NUMBERS = ("layers", "inputs", "outputs", "elements")
+_NUMBERS = ("layers", "inputs", "outputs", "elements", "alpha")
 _CONSTANT = 1e-12
 
 
@@ -207,8 +209,9 @@ def build_model(
             ``"mlp"`` (inputs, outputs, channels, layers), ``"symmetrised"`` (model: a
             description; elements, seed), ``"standardised"`` (model: a description),
             ``"homogeneous"`` (model: a description; symmetry, the part without scalings, as text;
-            columns, degree).
-        symmetry: What the model has; ``"mlp"`` and ``"shared linear"`` need none.
+            columns, degree), ``"image network"`` (image, outputs, paths; alpha, group).
+        symmetry: What the model has; ``"mlp"``, ``"shared linear"`` and ``"image network"`` need
+            none.
         labels: Which weights of ``"shared linear"`` are equal, shape (d_out, d_in).
 
     Raises:
@@ -225,6 +228,9 @@ def build_model(
     if kind == "mlp":
         width_in, width_out = arguments.pop("inputs"), arguments.pop("outputs")
         return MLP(width_in, width_out, **arguments)
+    if kind == "image network":
+        image, outputs = arguments.pop("image"), arguments.pop("outputs")
+        return ImageNetwork(image, outputs, arguments.pop("paths"), **arguments)
     if kind == "standardised":
         inner: Any = build_model(arguments["model"], symmetry, labels)
         zeros, ones = torch.zeros, torch.ones

@@ -86,8 +86,9 @@ class TaskData:
             )
         if data.x.ndim > 3:
             raise ValueError(
-                "expected vectors of shape (rows, n), or sequences and sets of shape (rows, n, "
-                f"channels), got {tuple(data.x.shape)}: symmetries of images are not searched for"
+                "expected vectors of shape (rows, n), sequences and sets of shape (rows, n, "
+                "channels), or images of shape (rows, channels, height, width), got "
+                f"{tuple(data.x.shape)}"
             )
         inputs = data.x.double()
         channels = 1

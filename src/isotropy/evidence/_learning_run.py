@@ -130,6 +130,7 @@ class LearningRun:
             schedule=options.schedule,
             epochs=options.epochs,
             temperature=options.temperature,
+            hyperparameters=[own[name] for name in names],
             cuda_graph=options.cuda_graph,
         )
         self.randomness = Randomness(generators_of(self.source, evidence_data), like.device)

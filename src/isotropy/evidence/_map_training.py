@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from typing import Any
 
@@ -38,6 +38,7 @@ class MapTraining:
         schedule: How its learning rates fall, step by step.
         epochs: How many epochs there will be.
         temperature: T.
+        hyperparameters: What is not trained here; no gradients are computed for them.
         cuda_graph: Whether steps on a GPU are captured once and replayed.
     """
 
@@ -53,11 +54,12 @@ class MapTraining:
         schedule: Schedule,
         epochs: int,
         temperature: float,
+        hyperparameters: Sequence[Tensor] = (),
         cuda_graph: bool = False,
     ) -> None:
         self.model, self.likelihood, self.batches = model, likelihood, batches
         self.parameters, self.groups = dict(parameters), dict(groups)
-        self.optimiser = optimiser
+        self.optimiser, self._hyperparameters = optimiser, list(hyperparameters)
         self._rates = [group["lr"] for group in optimiser.param_groups]
         self._schedule, self._epochs, self._temperature = schedule, epochs, temperature
         values = list(self.parameters.values())
@@ -81,6 +83,15 @@ class MapTraining:
         Raises:
             ValueError: If targets are out of range, or the loss is not finite.
         """
+        try:
+            for parameter in self._hyperparameters:
+                parameter.requires_grad_(False)
+            return self._epoch(before, precisions, noise)
+        finally:
+            for parameter in self._hyperparameters:
+                parameter.requires_grad_(True)
+
+    def _epoch(self, before: int, precisions: Mapping[str, float], noise: float | None) -> float:
         self.model.train()
         length, samples = len(self.batches), self.batches.total
         values = list(self.parameters.values())

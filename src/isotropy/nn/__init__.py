@@ -15,7 +15,7 @@ from isotropy.nn._mlp import MLP
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
-from isotropy.nn._radial_basis import RadialBasis
+from isotropy.nn._radial_basis import RadialBasis, lengthscales
 from isotropy.nn._record import record
 from isotropy.nn._recorder import LinearOperation, RecordedModule
 from isotropy.nn._restrict import restrict
@@ -56,6 +56,7 @@ __all__ = [
     "anti_aliased",
     "fixed_weights",
     "gated",
+    "lengthscales",
     "make_equivariant",
     "record",
     "restrict",

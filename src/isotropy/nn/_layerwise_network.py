@@ -15,6 +15,7 @@ from isotropy.nn._group_conv import Form, GroupConv2d, Lift
 from isotropy.nn._map_linear import MapLinear
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
+from isotropy.nn._radial_basis import BasisKind
 from isotropy.nn._sparse_conv import SparseConv2d
 from isotropy.nn._sparse_linear import SparseLinear
 
@@ -63,6 +64,8 @@ class LayerwiseNetwork(nn.Module):
         size: The height and width of images, a multiple of 32.
         group: The group of "group_conv": "p4" or "p4m".
         form: The form of its convolutions, as for ``GroupConv2d``.
+        basis: The kind of the bases of sparse paths, as for ``RadialBasis``; where None, what
+            ``SparseLinear`` and ``SparseConv2d`` have. Published are "interpolating" ones.
         device: Where the parameters live.
         dtype: Their precision.
 
@@ -72,8 +75,8 @@ class LayerwiseNetwork(nn.Module):
 
     Raises:
         TypeError: If ``paths`` is a single name.
-        ValueError: If a path is unknown or named twice, a number is not a positive whole one, or
-            maps cannot be halved five times.
+        ValueError: If a path is unknown or named twice, a number is not a positive whole one,
+            maps cannot be halved five times, or the basis is unknown.
 
     Example:
         >>> net = LayerwiseNetwork(1, 10, paths=("factored", "conv"), alpha=2)
@@ -93,6 +96,7 @@ class LayerwiseNetwork(nn.Module):
         size: int = 32,
         group: GridGroupName = "p4",
         form: Form = "pointwise",
+        basis: BasisKind | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
@@ -119,7 +123,7 @@ class LayerwiseNetwork(nn.Module):
         for units, halves in _LAYERS:
             after, smaller = units * alpha, size // 2 if halves else size
             made: dict[str, nn.Module] = {
-                path: _path(path, (before, after), (size, smaller), self.lift, form, kind)
+                path: _path(path, (before, after), (size, smaller), self.lift, form, basis, kind)
                 for path in self.paths
             }
             pooled = [path for path in self.paths if path in _CONVOLUTIONS and halves]
@@ -181,6 +185,7 @@ def _path(
     sizes: tuple[int, int],
     lift: Lift | None,
     form: Form,
+    basis: BasisKind | None,
     kind: dict[str, Any],
 ) -> nn.Module:
     """One path of one layer; convolutions keep the size, which a pool halves."""
@@ -190,6 +195,8 @@ def _path(
     slices = 1 if lift is None else lift.group.order
     into, out = (slices * number for number in channels)
     made: nn.Module
+    if path.startswith("sparse") and basis is not None:
+        kind = {**kind, "basis": basis}
     if path == "conv":
         made = CircularConv2d(into, out, 3, **kind)
     elif path == "sparse_conv":

@@ -127,7 +127,7 @@ class PathSum(nn.Module):
         variances = self.log_variances.detach().double().exp().tolist()
         for (path, name), variance in zip(self.tensors, variances, strict=True):
             every.setdefault(path, []).append(variance)
-            if name and self._is_weight(path, name):
+            if name and self.is_weight(path, name):
                 weights.setdefault(path, []).append(variance)
         return {path: min(weights.get(path, here)) for path, here in every.items()}
 
@@ -147,7 +147,13 @@ class PathSum(nn.Module):
             if name
         }
 
-    def _is_weight(self, path: str, name: str) -> bool:
+    def is_weight(self, path: str, name: str) -> bool:
+        """Whether a tensor of a path is a weight: neither a bias nor what shapes a basis.
+
+        Args:
+            path: The path.
+            name: The tensor's name in it.
+        """
         prefix, _, last = name.rpartition(".")
         owner = self.paths[path].get_submodule(prefix)
         return "bias" not in last and not isinstance(owner, RadialBasis)

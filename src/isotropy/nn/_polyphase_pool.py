@@ -88,7 +88,8 @@ class GroupPool(nn.Module):
 
 def _of_phases(maps: Tensor) -> Tensor:
     height, width = maps.shape[-2:]
-    return maps.unflatten(-1, (width // 2, 2)).unflatten(-3, (height // 2, 2))
+    split: Tensor = maps.unflatten(-1, (width // 2, 2)).unflatten(-3, (height // 2, 2))
+    return split
 
 
 def _sides_to_halve(x: Tensor) -> tuple[int, int]:

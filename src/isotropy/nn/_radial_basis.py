@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Any, Literal, Self, TypeAlias, get_args
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from isotropy.nn._constants import ExactConstants
 
 Anchors: TypeAlias = int | float | Tensor | None
+BasisKind: TypeAlias = Literal["normalised", "interpolating", "plain"]
 
 # the variance of the noise that the values at the anchors are thought to have
 _JITTER = 1e-4
@@ -26,28 +27,35 @@ class RadialBasis(ExactConstants):
 
     A function with values u at the anchors z is u Φ at the targets t, where Φ is
 
+        exp(−ω² |z − t|²) / Σ_z exp(−ω² |z − t|²)            normalised,
         (K_zz + 10⁻⁴)⁻¹ K_zt,  K_ab = exp(−½ ω² |a − b|²)    interpolating,
         exp(−ω² |z − t|²)                                    plain.
 
-    Interpolating, u Φ is the mean of a Gaussian process that is known to be u at the anchors, up to
-    a little noise, and u has the size of the function; plain are the functions of Ouderaa et al.
-    (2023), section 3.1. As ω → 0 the columns of Φ become equal and every function constant. ω
-    matters by its square alone, so the slope in it is zero there.
+    Normalised, u Φ is a mean of u, mostly of the anchors nearby. Interpolating, it is the mean of a
+    Gaussian process that is known to be u at the anchors, up to a little noise, as in the code of
+    Ouderaa et al. (2023); plain are the functions of their section 3.1.
+
+    As ω → 0 the columns of Φ become equal and every function constant. ω matters by its square
+    alone, so the slope in it is zero there. As ω → ∞ normalised functions become steps around each
+    anchor, but the others vanish at every target that is no anchor: an evidence that asks for
+    simpler functions may then let ω grow instead of fall.
 
     Φ is computed in float64 and then has the precision of ω: anchors that are close to one another
-    make K_zz nearly singular.
+    make K_zz nearly singular. On a CPU it is computed once for the same ω and anchors where no
+    gradient is asked for in them.
 
     Args:
         targets: Where the functions are wanted, shape (n, d).
         anchors: Where their values are given, shape (m, d).
         omega: What ω starts at; a parameter.
-        interpolating: Which of the two.
+        kind: Which of the three.
         learn_anchors: Whether the anchors are a parameter, too, or part of the state only.
         device: Where the parameters live.
         dtype: Their precision.
 
     Raises:
-        ValueError: If targets and anchors are not finite points of one space, or ω is not finite.
+        ValueError: If targets and anchors are not finite points of one space, ω is not finite, or
+            the kind is unknown.
 
     Example:
         >>> points = torch.linspace(-1, 1, 5).unsqueeze(1)
@@ -59,6 +67,8 @@ class RadialBasis(ExactConstants):
 
     targets: Tensor
     anchors: Tensor
+    # ω and anchors as objects, their values then, and Φ
+    _kept: tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None = None
 
     def __init__(
         self,
@@ -66,7 +76,7 @@ class RadialBasis(ExactConstants):
         anchors: Tensor,
         *,
         omega: float = 1.0,
-        interpolating: bool = True,
+        kind: BasisKind = "interpolating",
         learn_anchors: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -80,7 +90,10 @@ class RadialBasis(ExactConstants):
             )
         if not math.isfinite(omega):
             raise ValueError(f"expected a finite omega, got {omega}")
-        self.interpolating = interpolating
+        if kind not in get_args(BasisKind):
+            known = ", ".join(map(repr, get_args(BasisKind)))
+            raise ValueError(f"expected a basis of the kind {known}, got {kind!r}")
+        self.kind: BasisKind = kind
         self.omega = nn.Parameter(torch.tensor(float(omega), dtype=torch.float64, device="cpu"))
         if learn_anchors:
             self.anchors = nn.Parameter(anchors.clone())
@@ -94,13 +107,45 @@ class RadialBasis(ExactConstants):
 
     def forward(self) -> Tensor:
         """Φ at the present ω and anchors, shape (m, n)."""
-        return _values(*self._given())
+        if torch.compiler.is_compiling() or not self._may_keep():
+            return _values(*self._given())
+        omega, anchors, kept = self.omega, self.anchors, self._kept
+        # by value, for there are changes that no version counts; by identity, for a tensor that
+        # stands in for anchors may carry derivatives
+        if (
+            kept is None
+            or kept[0] is not omega
+            or kept[1] is not anchors
+            or not torch.equal(kept[2], omega)
+            or not torch.equal(kept[3], anchors)
+        ):
+            values = _values(*self._given())
+            kept = omega, anchors, omega.detach().clone(), anchors.detach().clone(), values
+            self._kept = kept
+        return kept[4].clone()  # whoever gets it may change it
+
+    def _may_keep(self) -> bool:
+        omega, anchors = self.omega, self.anchors
+        return (
+            type(omega) is nn.Parameter  # nothing that stands in for it
+            and type(anchors) in (Tensor, nn.Parameter)
+            and omega.device.type == anchors.device.type == "cpu"  # elsewhere to compare is to wait
+            and not (torch.is_grad_enabled() and (omega.requires_grad or anchors.requires_grad))
+            and not torch.is_inference_mode_enabled()
+        )
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        self._kept = None
+        return super()._apply(fn, recurse)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}
 
     def slope(self) -> Tensor:
         """dΦ/dω, shape (m, n).
 
         Example:
-            >>> basis = RadialBasis(torch.zeros(1, 1), torch.ones(1, 1), interpolating=False)
+            >>> basis = RadialBasis(torch.zeros(1, 1), torch.ones(1, 1), kind="plain")
             >>> basis.slope() / basis()
             tensor([[-2.]], grad_fn=<DivBackward0>)
         """
@@ -141,15 +186,70 @@ class RadialBasis(ExactConstants):
         inverse: Tensor = torch.linalg.pinv(basis, rtol=_FAINT)
         return (functions.to(basis) @ inverse).to(functions)
 
-    def _given(self) -> tuple[Tensor, Tensor, Tensor, bool]:
-        return self.targets, self.anchors, self.omega, self.interpolating
+    @torch.no_grad()
+    def draw(self, *shape: int, bound: float) -> Tensor:
+        """Random values at the anchors, to begin with.
+
+        Interpolating, they are fitted to functions that are uniform in ±``bound`` and independent
+        at every target, as published. Other kinds could follow such functions by means of very
+        large values alone; theirs are independent, and their functions of the same mean square.
+
+        Args:
+            shape: How many functions.
+            bound: Their size.
+
+        Returns:
+            Values of shape (*shape, m).
+
+        Example:
+            >>> points = torch.linspace(-1, 1, 5).unsqueeze(1)
+            >>> basis = RadialBasis(points, points[::2], kind="normalised")
+            >>> functions = basis.draw(1000, bound=1.0) @ basis()
+            >>> print(f"{functions.square().mean().sqrt():.1f} {3**-0.5:.1f}")
+            0.6 0.6
+        """
+        basis: Tensor = self()
+        if self.kind == "interpolating":
+            functions = basis.new_empty(*shape, basis.shape[1]).uniform_(-bound, bound)
+            return self.fit(functions)
+        values: Tensor = basis.new_empty(*shape, basis.shape[0]).uniform_(-bound, bound)
+        return values / basis.square().sum(0).mean().sqrt()
+
+    def _given(self) -> tuple[Tensor, Tensor, Tensor, BasisKind]:
+        return self.targets, self.anchors, self.omega, self.kind
 
     def extra_repr(self) -> str:
         """Numbers of points and the kind, as ``print(basis)`` shows them."""
         (m, d), n = self.anchors.shape, self.targets.shape[0]
-        kind = "interpolating" if self.interpolating else "plain"
         learned = ", learned" if isinstance(self.anchors, nn.Parameter) else ""
-        return f"{m} anchors{learned} for {n} targets in {d} dimensions, {kind}"
+        return f"{m} anchors{learned} for {n} targets in {d} dimensions, {self.kind}"
+
+
+def lengthscales(model: nn.Module, of: type[nn.Module] = nn.Module) -> list[str]:
+    """The names of the ω of all bases in a network: ``hyperparameters=`` for the evidence.
+
+    Args:
+        model: The network.
+        of: Only of bases in layers of this class.
+
+    Example:
+        >>> points = torch.zeros(1, 2)
+        >>> model = nn.Sequential(nn.Linear(2, 2), RadialBasis(points, points))
+        >>> lengthscales(model)
+        ['1.omega']
+    """
+    inside = {
+        id(module)
+        for layer in model.modules()
+        if isinstance(layer, of)
+        for module in layer.modules()
+        if isinstance(module, RadialBasis)
+    }
+    return [
+        f"{name}.omega" if name else "omega"
+        for name, module in model.named_modules()
+        if id(module) in inside
+    ]
 
 
 def grid_points(sizes: Sequence[int]) -> Tensor:
@@ -218,18 +318,25 @@ def anchors_for(targets: Tensor, anchors: Anchors, *, among: bool = False) -> Te
     return low + (high - low) * drawn
 
 
-def _values(targets: Tensor, anchors: Tensor, omega: Tensor, interpolating: bool) -> Tensor:
+def _values(targets: Tensor, anchors: Tensor, omega: Tensor, kind: BasisKind) -> Tensor:
     z, t, w = _exact(anchors, targets, omega)
-    if not interpolating:
-        return torch.exp(-w.square() * _squares(z, t)).to(omega)
-    values = torch.cholesky_solve(_kernel(_squares(z, t), w), _factor(_squares(z, z), w))
+    across = _squares(z, t)
+    if kind == "interpolating":
+        values = torch.cholesky_solve(_kernel(across, w), _factor(_squares(z, z), w))
+    elif kind == "normalised":
+        values = torch.softmax(-w.square() * across, 0)
+    else:
+        values = torch.exp(-w.square() * across)
     return values.to(omega)
 
 
-def _slopes(targets: Tensor, anchors: Tensor, omega: Tensor, interpolating: bool) -> Tensor:
+def _slopes(targets: Tensor, anchors: Tensor, omega: Tensor, kind: BasisKind) -> Tensor:
     z, t, w = _exact(anchors, targets, omega)
     across = _squares(z, t)
-    if not interpolating:
+    if kind == "normalised":
+        values = torch.softmax(-w.square() * across, 0)
+        return (-2 * w * values * (across - (values * across).sum(0))).to(omega)
+    if kind == "plain":
         return (-2 * w * across * torch.exp(-w.square() * across)).to(omega)
     # from (K_zz + 10⁻⁴) Φ = K_zt, and dK/dω = −ω |a − b|² K
     within = _squares(z, z)

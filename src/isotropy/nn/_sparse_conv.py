@@ -10,7 +10,13 @@ from torch.nn import functional
 
 from isotropy.nn._patch_gram import circular_gram
 from isotropy.nn._patches import padded
-from isotropy.nn._radial_basis import Anchors, RadialBasis, anchors_for, grid_points
+from isotropy.nn._radial_basis import (
+    Anchors,
+    BasisKind,
+    RadialBasis,
+    anchors_for,
+    grid_points,
+)
 from isotropy.nn._recorder import RecordedModule
 
 
@@ -36,14 +42,16 @@ class SparseConv2d(RecordedModule):
             or how many for each place, drawn uniformly over it; None for half as many as places,
             rounded upwards.
         omega: What ω starts at, in 1/pixels.
-        interpolating: As for ``RadialBasis``.
+        basis: The kind of ``RadialBasis``. Interpolating ones reach any filter with values of its
+            size.
         learn_anchors: Whether anchors are parameters, too.
         bias: Whether a bias is added to each channel.
         device: Where the parameters live.
         dtype: Their precision.
 
     Raises:
-        ValueError: If a size is not positive, or the anchors are no such points.
+        ValueError: If a size is not positive, the anchors are no such points, or the basis is
+            unknown.
 
     Example:
         >>> layer = SparseConv2d(3, 8)
@@ -62,7 +70,7 @@ class SparseConv2d(RecordedModule):
         *,
         anchors: Anchors = None,
         omega: float = 1.0,
-        interpolating: bool = True,
+        basis: BasisKind = "interpolating",
         learn_anchors: bool = False,
         bias: bool = True,
         device: torch.device | str | None = None,
@@ -81,7 +89,7 @@ class SparseConv2d(RecordedModule):
             places,
             anchors_for(places, anchors),
             omega=omega,
-            interpolating=interpolating,
+            kind=basis,
             learn_anchors=learn_anchors,
             device=device,
             dtype=dtype,
@@ -97,13 +105,13 @@ class SparseConv2d(RecordedModule):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draw filters for rectified inputs (He et al. 2015), and fit u to them; Φ stays."""
+        """Draw u for filters that suit rectified inputs (He et al. 2015); Φ stays."""
         if self.bias is not None:
             self.bias.zero_()
         if not self.u.is_meta:
-            filters = self.u.new_empty(self.out_channels, self.in_channels, *self.kernel_size)
-            nn.init.kaiming_uniform_(filters, nonlinearity="relu")
-            self.u.copy_(self.basis.fit(filters.flatten(2)))
+            summands = self.in_channels * math.prod(self.kernel_size)
+            drawn = self.basis.draw(*self.u.shape[:2], bound=math.sqrt(6 / summands))
+            self.u.copy_(drawn)
 
     @property
     def weight(self) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from isotropy.nn._map_linear import MapLayer, MapSize
 from isotropy.nn._radial_basis import (
     Anchors,
+    BasisKind,
     RadialBasis,
     anchors_for,
     exact_points,
@@ -49,7 +50,9 @@ class SparseLinear(MapLayer):
             None for half as many as positions, rounded upwards.
         anchors_out: Those of Φ₁.
         omega: What both ω start at, in units of 1/distance.
-        interpolating: As for ``RadialBasis``.
+        basis: The kind of ``RadialBasis``. Normalised ones do not vanish as ω grows, so that an
+            evidence that asks for a simpler map has to let ω fall; the published code has
+            interpolating ones.
         learn_anchors: Whether anchors are parameters, too.
         bias: Whether there is a b; it starts at zero.
         device: Where the parameters live.
@@ -63,7 +66,8 @@ class SparseLinear(MapLayer):
         outer_basis: Φ₁.
 
     Raises:
-        ValueError: If a size is not positive, or anchors or coordinates are no such points.
+        ValueError: If a size is not positive, anchors or coordinates are no such points, or the
+            basis is unknown.
 
     Example:
         >>> layer = SparseLinear(3, 4, size_in=(8, 6), size_out=(4, 3))
@@ -87,7 +91,7 @@ class SparseLinear(MapLayer):
         anchors_in: Anchors = None,
         anchors_out: Anchors = None,
         omega: float = 1.0,
-        interpolating: bool = True,
+        basis: BasisKind = "normalised",
         learn_anchors: bool = False,
         bias: bool = True,
         device: torch.device | str | None = None,
@@ -102,7 +106,7 @@ class SparseLinear(MapLayer):
             size_out if not isinstance(size_out, Tensor) else size_out.shape[:1],
         )
 
-        def basis(
+        def basis_on(
             coordinates: Tensor | None, size: tuple[int, ...], anchors: Anchors
         ) -> RadialBasis:
             points = grid_points(size) if coordinates is None else coordinates
@@ -110,7 +114,7 @@ class SparseLinear(MapLayer):
                 points,
                 anchors_for(points, anchors, among=coordinates is not None),
                 omega=omega,
-                interpolating=interpolating,
+                kind=basis,
                 learn_anchors=learn_anchors,
                 device=device,
                 dtype=dtype,
@@ -119,8 +123,8 @@ class SparseLinear(MapLayer):
         def empty(*shape: int) -> nn.Parameter:
             return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
 
-        self.inner_basis = basis(coordinates_in, self.size_in, anchors_in)
-        self.outer_basis = basis(coordinates_out, self.size_out, anchors_out)
+        self.inner_basis = basis_on(coordinates_in, self.size_in, anchors_in)
+        self.outer_basis = basis_on(coordinates_out, self.size_out, anchors_out)
         self.inner = empty(out_channels, in_channels, self.inner_basis.anchors.shape[0])
         self.outer = empty(out_channels, in_channels, self.outer_basis.anchors.shape[0])
         self.inner_bias = empty(out_channels) if bias else None
@@ -128,7 +132,7 @@ class SparseLinear(MapLayer):
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draw factors as ``FactoredLinear`` does, and fit u₁ and u₂ to them; Φ₁ and Φ₂ stay."""
+        """Draw u₁ and u₂ for factors as those of ``FactoredLinear``; Φ₁ and Φ₂ stay."""
         if self.inner_bias is not None:
             self.inner_bias.zero_()
         if self.inner.is_meta:
@@ -138,9 +142,7 @@ class SparseLinear(MapLayer):
             (self.inner, self.inner_basis, positions),
             (self.outer, self.outer_basis, self.in_channels),
         ):
-            factor = u.new_empty(*u.shape[:2], basis.targets.shape[0])
-            nn.init.uniform_(factor, -sqrt(3 / summands), sqrt(3 / summands))
-            u.copy_(basis.fit(factor))
+            u.copy_(basis.draw(*u.shape[:2], bound=sqrt(3 / summands)))
 
     @property
     def weight(self) -> Tensor:

@@ -19,7 +19,10 @@ from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.discovery.layerwise import layer_types
 from isotropy.discovery.layerwise._augmented_batches import AugmentedBatches
-from isotropy.discovery.layerwise._starting_precisions import starting_precisions
+from isotropy.discovery.layerwise._starting_precisions import (
+    begin_with_strict_paths,
+    starting_precisions,
+)
 from isotropy.evidence import laplace, learn_priors
 from isotropy.nn import LayerwiseNetwork
 from isotropy.papers._classifiers import shifted_and_flipped
@@ -84,7 +87,12 @@ class Net:
         """
         with seeded(seed):
             network = LayerwiseNetwork(
-                channels, classes, paths=self.paths, alpha=self.alpha, form=self.form
+                channels,
+                classes,
+                paths=self.paths,
+                alpha=self.alpha,
+                form=self.form,
+                basis="interpolating",  # as published
             )
         for name, parameter in network.named_parameters():
             if _is_omega(name):
@@ -107,6 +115,8 @@ class Plan:
         steps: Of Adam at 0.1 on the priors for each estimate, or "best".
         hold_back: How much narrower than their draw priors begin, of all but the most symmetric
             paths; None to begin with precisions of 1 throughout.
+        strict_start: Whether the other paths begin with the gain of all, without which few images,
+            or three paths, do not wake the network up.
         subset: Training images for each estimate; None for all.
         probes: Random passes for each of its batches; None for one for each class.
         augmented: Whether training images are shifted and flipped.
@@ -125,6 +135,7 @@ class Plan:
     schedule: Literal["constant", "cosine"] = "cosine"
     steps: int | Literal["best"] = 20
     hold_back: float | None = None
+    strict_start: bool = False
     subset: int | None = 10_000
     probes: int | None = None
     augmented: bool = False
@@ -240,6 +251,8 @@ def trained(
     device = next(network.parameters()).device
     plain = train[0].to(device), train[1]
     names = [name for name, p in network.named_parameters() if p.requires_grad]
+    if evidence and plan.strict_start:
+        begin_with_strict_paths(network)
     options = plan.curvature(len(train[0]), evidence=evidence)
     if device.type == "cuda":
         options["batch_size"] = 500
@@ -392,7 +405,7 @@ def fit_cells(
     ]
 
 
-def held_back_plan(epochs: int, *, augmented: bool = False) -> Plan:
+def held_back_plan(epochs: int, *, augmented: bool = False, strict_start: bool = False) -> Plan:
     """What finds symmetry soonest of all plans tried: Adam, paths of less symmetry held back.
 
     Example:
@@ -407,26 +420,37 @@ def held_back_plan(epochs: int, *, augmented: bool = False) -> Plan:
         rate=0.002,
         steps="best",
         hold_back=10.0,
+        strict_start=strict_start,
         subset=2000,
         augmented=augmented,
     )
 
 
 def quick_plan(epochs: int, *, batch: int = 16, subset: int = 256) -> Plan:
-    """A short plan: Adam, which gets further in few steps, and two estimates in the last third.
+    """A short plan: small batches, and four estimates, the first after a third of the epochs.
 
     Example:
         >>> plan = quick_plan(12)
         >>> plan.burn_in, plan.every, plan.estimates
-        (8, 2, 2)
+        (4, 2, 4)
     """
-    short = Plan(epochs, batch=batch, optimiser="Adam", rate=0.003, subset=subset, probes=4)
+    short = Plan(
+        epochs,
+        batch=batch,
+        optimiser="Adam",
+        rate=0.003,
+        steps="best",
+        hold_back=10.0,
+        strict_start=True,
+        subset=subset,
+        probes=4,
+    )
     return _shortened(short)
 
 
 def _shortened(plan: Plan) -> Plan:
     every = max(1, plan.epochs // 6)
-    return replace(plan, burn_in=max(1, plan.epochs - 2 * every), every=every)
+    return replace(plan, burn_in=max(1, plan.epochs - 4 * every), every=every)
 
 
 def _adapted(plan: Plan, settings: Settings) -> Plan:
@@ -499,7 +523,7 @@ def _notes(plan: Plan, tasks: Sequence[Task], seeds: int, full: bool) -> tuple[s
             "; all begin at 1"
             if plan.hold_back is None
             else f"; all but the most symmetric paths begin {plan.hold_back:g} times narrower than "
-            "their draw, others at 1"
+            "their draw, others at 1" + (", and with the gain of all" if plan.strict_start else "")
         )
         + "; MAP: all precisions 1",
         "maps are halved by one phase for each image, where the published code takes one for a "

@@ -19,6 +19,7 @@ _MODULES = {
     "finzi2023/table2.2": "finzi2023_table2_2",
     "finzi2023/theorem-a.2": "finzi2023_theorem_a2",
     "finzi2023/theorem4.1": "finzi2023_theorem4_1",
+    "ouderaa2023/lengthscales": "ouderaa2023_lengthscales",
     "ouderaa2023/table1": "ouderaa2023_table1",
     "ouderaa2023/table2": "ouderaa2023_table2",
     "ouderaa2023/table3": "ouderaa2023_table3",

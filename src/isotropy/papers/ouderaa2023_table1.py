@@ -61,9 +61,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         jobs,
         settings,
         progress,
-        quick=quick_plan(8),
+        quick=quick_plan(12),
         full=held_back_plan(60),
-        rows=1200,
+        rows=2000,
     )
     cells = []
     for number, task in enumerate(_TASKS):

@@ -55,8 +55,8 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     net = Net(("factored", "conv", "group_conv"), alpha)
     cells, notes, seconds = [], [], 0.0
     for set_name, full in (
-        ("MNIST", held_back_plan(60)),
-        ("CIFAR-10", held_back_plan(60, augmented=True)),
+        ("MNIST", held_back_plan(60, strict_start=True)),
+        ("CIFAR-10", held_back_plan(60, augmented=True, strict_start=True)),
     ):
         chosen = [row for row in rows if row.endswith(set_name)]
         if not chosen:

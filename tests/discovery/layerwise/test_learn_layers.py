@@ -13,7 +13,7 @@ from isotropy.data import standardised
 from isotropy.discovery.layerwise import LayerwiseResult, learn_layers
 from isotropy.discovery.layerwise._learn_layers import made_network
 from isotropy.evidence import laplace
-from isotropy.nn import FactoredLinear, PathSum
+from isotropy.nn import FactoredLinear, PathSum, SparseConv2d, SparseLinear, lengthscales
 
 SIDE = 6
 
@@ -273,3 +273,17 @@ def test_bad_models_and_options(short: LayerwiseResult) -> None:
         learn_layers(x, y, model=pooled_net(), augment=lambda x: x[..., :2], **SHORT)
     with pytest.raises(ValueError, match=r"expected images of 1 channels, got 2"):
         short.predict(torch.zeros(3, 2, 6, 6))
+
+
+def test_lengthscales_are_learned_by_a_word() -> None:
+    x, y = patterns(24, 0, at_a_place=False)
+    sparse = {"fc": SparseLinear(1, 4, SIDE), "conv": SparseConv2d(1, 4)}
+    model = nn.Sequential(PathSum(sparse), *list(pooled_net())[1:])
+    before = {name: float(model.get_parameter(name).detach()) for name in lengthscales(model)}
+    learn_layers(x, y, model=model, hyperparameters="lengthscales", **SHORT)
+    after = {name: float(model.get_parameter(name).detach()) for name in lengthscales(model)}
+    moved = {name for name in before if before[name] != after[name]}
+    assert set(lengthscales(model, SparseLinear)) <= moved
+    assert all(model.get_parameter(name).requires_grad for name in before)
+    with pytest.raises(ValueError, match=r"expected a model with SparseLinear layers to learn le"):
+        learn_layers(x, y, model=pooled_net(), hyperparameters=["lengthscales"], **SHORT)

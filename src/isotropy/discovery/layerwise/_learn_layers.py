@@ -21,12 +21,18 @@ from isotropy.discovery.layerwise._layer_types import (
     relative_numbers,
 )
 from isotropy.discovery.layerwise._layerwise_result import LayerShares, LayerwiseResult
-from isotropy.discovery.layerwise._starting_precisions import starting_precisions
+from isotropy.discovery.layerwise._starting_precisions import (
+    begin_with_strict_paths,
+    starting_precisions,
+)
 from isotropy.evidence import EffectiveParameters, LearnedPriors, learn_priors
-from isotropy.nn import LayerwiseNetwork
+from isotropy.nn import LayerwiseNetwork, SparseLinear, lengthscales
 
 Path: TypeAlias = Literal["fc", "factored", "sparse_fc", "conv", "sparse_conv", "group_conv"]
 Form: TypeAlias = Literal["full", "separable", "depthwise", "pointwise"]
+Basis: TypeAlias = Literal["normalised", "interpolating", "plain"]
+
+_LENGTHSCALES = "lengthscales"
 
 
 def learn_layers(
@@ -39,6 +45,7 @@ def learn_layers(
     size: int = 32,
     group: Literal["p4", "p4m"] = "p4",
     form: Form = "pointwise",
+    basis: Basis | None = None,
     epochs: int = 100,
     batch_size: int = 128,
     learning_rate: float = 0.002,
@@ -74,12 +81,13 @@ def learn_layers(
         x: Images, shape (n, channels, height, width): uint8, or floats. Channels are standardised.
         y: Labels, whole numbers of shape (n,).
         model: A network with ``PathSum`` layers, trained in place, that takes images of the size
-            of ``x``; where None, a ``LayerwiseNetwork``, to which the next five options belong.
+            of ``x``; where None, a ``LayerwiseNetwork``, to which the next six options belong.
         paths: Its paths.
         alpha: Its width α.
         size: The size it takes, to which images are resized.
         group: The group of its "group_conv" path.
         form: The form of that, as for ``GroupConv2d``.
+        basis: The kind of the bases of its sparse paths, as for ``RadialBasis``.
         epochs: As all that follow but ``augment`` and ``device``, see ``learn_priors``.
         batch_size: Images in a training batch.
         learning_rate: Of the weights.
@@ -90,12 +98,13 @@ def learn_layers(
         steps: Steps on the priors for each approximation, or "best".
         hold_back: How much narrower than their initial draw the priors of all but the most
             symmetric paths begin (first "group_conv", then convolutions, then the rest): the
-            evidence opens those that the data need. None to begin at what the paths carry, or 1,
-            as published; paths that have learned the training data by heart are then hard to
-            close.
+            evidence opens those that the data need. In a network made here the others begin with
+            the gain of all. None to begin at what the paths carry, or 1, as published; paths that
+            have learned the training data by heart are then hard to close.
         hyper_learning_rate: Of what the evidence learns.
         hyper_schedule: Of that rate.
-        hyperparameters: Parameters that the evidence learns, such as lengthscales of sparse paths.
+        hyperparameters: Parameters that the evidence learns, one step for each approximation;
+            "lengthscales" for all those of ``SparseLinear`` layers.
         augment: Changes a batch of standardised images at random, as training sees them; has to
             draw from torch's generators. The evidence is that of images as they are.
         curvature: Options of ``laplace``, such as ``{"subset": 1000}``.
@@ -135,19 +144,22 @@ def learn_layers(
         'conv'
     """
     one = isinstance(hyperparameters, str)
-    beside = [str(hyperparameters)] if one else list(hyperparameters)
+    asked = [str(hyperparameters)] if one else list(hyperparameters)
     units = ImageUnits.of(x, size if model is None else None)
     images = units(x)
     labels = require_labels(y, len(images))
     if model is None:
         classes, targets = class_places(labels)
         net: nn.Module = made_network(
-            units.channels, len(classes), paths, alpha, size, group, seed, form
+            units.channels, len(classes), paths, alpha, size, group, seed, form, basis
         )
+        if hold_back is not None:
+            begin_with_strict_paths(net)
     elif isinstance(model, nn.Module):
         net = model
     else:
         raise TypeError(f"expected a torch module as the model, got {type(model).__name__}")
+    beside = _named(net, asked)
     tensors = _learned_tensors(net, beside)
     weights = path_weights(net, tensors)  # before the training, which is long
     start = starting_precisions(net, tensors, hold_back)
@@ -203,6 +215,7 @@ def made_network(
     group: Literal["p4", "p4m"],
     seed: int,
     form: Form = "pointwise",
+    basis: Basis | None = None,
 ) -> LayerwiseNetwork:
     """A network that depends on the seed alone, wherever it will be trained.
 
@@ -220,6 +233,7 @@ def made_network(
             size=size,
             group=group,
             form=form,
+            basis=basis,
             device="cpu",
         )
 
@@ -232,6 +246,23 @@ def _outputs(model: nn.Module, images: Tensor) -> int:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__
         raise ValueError(f"expected a model with outputs of shape (n, classes), got {got}")
     return outputs.shape[1]
+
+
+def _named(model: nn.Module, asked: Sequence[str]) -> list[str]:
+    """The names of hyperparameters; a word stands for all lengthscales of S-FC."""
+    found = []
+    for name in asked:
+        if name == _LENGTHSCALES:
+            omegas = lengthscales(bare(model), SparseLinear)
+            if not omegas:
+                raise ValueError(
+                    "expected a model with SparseLinear layers to learn lengthscales, got none in "
+                    f"{type(bare(model)).__name__}"
+                )
+            found += omegas
+        else:
+            found.append(name)
+    return found
 
 
 def _learned_tensors(model: nn.Module, hyperparameters: list[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import isfinite
 
+import torch
 from torch import nn
 
 from isotropy.discovery.layerwise._layer_types import bare, path_weights
@@ -38,7 +39,6 @@ def starting_precisions(
         ValueError: If ``hold_back`` is not positive.
 
     Example:
-        >>> import torch
         >>> layer = PathSum({"fc": MapLinear(1, 1, 4), "conv": nn.Conv2d(1, 1, 3, padding=1)})
         >>> names = [name for name, _ in layer.named_parameters()]
         >>> found = starting_precisions(layer, names, 10.0)
@@ -83,6 +83,35 @@ def starting_precisions(
             elif "bias" in tensor.rpartition(".")[2]:
                 found[name] = hold_back
     return found
+
+
+@torch.no_grad()
+def begin_with_strict_paths(model: nn.Module) -> None:
+    """Let the most symmetric paths of averages begin with the gain of all paths.
+
+    Of an average of n paths, n − 1 of which are held back, 1/n is left: a deep network with such
+    layers hardly tells its inputs apart, and few images do not suffice to wake it up. With weights
+    n times as large it begins as the strict network would.
+
+    Args:
+        model: The network, with weights as they were drawn.
+
+    Example:
+        >>> layer = PathSum({"fc": MapLinear(1, 1, 4), "conv": nn.Conv2d(1, 1, 3)}, average=True)
+        >>> before = layer.paths["conv"].weight.clone()
+        >>> begin_with_strict_paths(layer)
+        >>> torch.equal(layer.paths["conv"].weight, 2 * before)
+        True
+    """
+    for layer in bare(model).modules():
+        if not isinstance(layer, PathSum) or not layer.average:
+            continue
+        degrees = {path: _symmetry(module) for path, module in layer.paths.items()}
+        strict = [path for path, degree in degrees.items() if degree == max(degrees.values())]
+        for path in strict:
+            for tensor, parameter in layer.paths[path].named_parameters():
+                if layer.is_weight(path, tensor):
+                    parameter.mul_(len(layer.paths) / len(strict) ** 0.5)
 
 
 def _symmetry(path: nn.Module) -> int:

@@ -1,0 +1,170 @@
+"""Motions of an image that may leave its class: shifts, turns and mirrors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from isotropy.discovery.images._image_data import ImageData
+from isotropy.groups import GridFlips, GridTurns, Group, Trivial, Z, p4, p4m, parse_group
+from isotropy.reps import Scalar, Symmetry, V
+
+# what a motion is made of, and how these are spelled
+UP, ACROSS, TURN, LEFT_RIGHT, TOP_BOTTOM = "up", "across", "turn", "left-right", "top-bottom"
+SHIFTS = frozenset({UP, ACROSS})
+TURNS = frozenset({TURN})
+_MIRRORS = frozenset({LEFT_RIGHT, TOP_BOTTOM})
+_WRAPPED = "wrapped around its edges"
+
+
+@dataclass(frozen=True, eq=False)
+class Motions:
+    """A group of motions of an image that might leave its class as it is.
+
+    Args:
+        name: What it is, in prose.
+        action: How it acts, in a phrase.
+        group: The group, on the h·w pixels of a channel.
+        parts: What it is made of; a motion is within another if its parts are.
+        method: Why it was tried.
+
+    Example:
+        >>> import numpy as np
+        >>> data = ImageData.of(np.random.rand(90, 1, 5, 6), np.arange(90) % 3, None, None)
+        >>> [str(motions.group) for motions in usual_motions(data)][:3]
+        ['Z(5)*Z(6)', 'Z(5)*Trivial(6)', 'Trivial(5)*Z(6)']
+    """
+
+    name: str
+    action: str
+    group: Group
+    parts: frozenset[str]
+    method: str = "usual motions of images"
+
+    def symmetry(self, data: ImageData) -> Symmetry:
+        """How it acts on rows of pixels, and on logits of classes, which stay."""
+        return Symmetry(self.group, data.image[0] * V, data.classes * Scalar)
+
+    def order(self) -> int:
+        """The number of elements."""
+        return int(self.group.order())
+
+
+def usual_motions(data: ImageData) -> list[Motions]:
+    """Shifts along both axes or one, quarter turns and mirrors, and all together."""
+    _, h, w = data.image
+    flipped_rows, flipped_columns = _reversed(h), _reversed(w)
+    found = [
+        Motions(
+            f"Z({h}) × Z({w}), translations of the image",
+            f"the image is shifted, {_WRAPPED}; the class stays",
+            Z(h) * Z(w),
+            SHIFTS,
+        ),
+        Motions(
+            f"Z({h}), vertical translations",
+            f"the image is shifted up or down, {_WRAPPED}; the class stays",
+            Z(h) * Trivial(w),
+            frozenset({UP}),
+        ),
+        Motions(
+            f"Z({w}), horizontal translations",
+            f"the image is shifted to the left or right, {_WRAPPED}; the class stays",
+            Trivial(h) * Z(w),
+            frozenset({ACROSS}),
+        ),
+        Motions(
+            "Z(2), mirror images",
+            "left and right change places; the class stays",
+            Trivial(h) * flipped_columns,
+            frozenset({LEFT_RIGHT}),
+        ),
+        Motions(
+            "Z(2), upside down",
+            "top and bottom change places; the class stays",
+            flipped_rows * Trivial(w),
+            frozenset({TOP_BOTTOM}),
+        ),
+    ]
+    if h != w:
+        both = Motions(
+            "Z(2) × Z(2), mirror images and upside down",
+            "left and right, top and bottom change places; the class stays",
+            flipped_rows * flipped_columns,
+            _MIRRORS,
+        )
+        return [*found, both]
+    corners = "the image is turned by quarters"
+    return [
+        *found,
+        Motions("C(4), quarter turns", f"{corners}; the class stays", GridTurns(h), TURNS),
+        Motions(
+            "D(4), quarter turns and mirror images",
+            f"{corners} and mirrored; the class stays",
+            Group([*GridTurns(h).discrete, *GridFlips(h).discrete]),
+            TURNS | _MIRRORS,
+        ),
+        Motions(
+            "p4, translations and quarter turns",
+            f"{corners} and shifted, {_WRAPPED}; the class stays",
+            p4(h),
+            SHIFTS | TURNS,
+        ),
+        Motions(
+            "p4m, translations, quarter turns and mirror images",
+            f"{corners}, mirrored and shifted, {_WRAPPED}; the class stays",
+            p4m(h),
+            SHIFTS | TURNS | _MIRRORS,
+        ),
+    ]
+
+
+def asked_motions(texts: Sequence[str], data: ImageData) -> list[Motions]:
+    """Groups that a user wants tried, on the pixels of every channel.
+
+    Raises:
+        ValueError: If one cannot be read, or does not permute so many pixels.
+    """
+    pixels = data.image[1] * data.image[2]
+    found = []
+    for text in texts:
+        group = parse_group(text)
+        if group.d != pixels or not group.is_permutation or not group.discrete:
+            raise ValueError(
+                f"expected candidate groups that permute {pixels} pixels, got {text!r} on {group.d}"
+            )
+        found.append(
+            Motions(
+                text,
+                f"{text} moves the pixels; the class stays",
+                group,
+                frozenset({text}),
+                f"candidate {text}",
+            )
+        )
+    return found
+
+
+def moved_at_random(symmetry: Symmetry, rng: torch.Generator, x: Tensor) -> Tensor:
+    """Each row moved by an element of its own.
+
+    Args:
+        symmetry: A group of permutations and its action on rows.
+        rng: Draws the elements.
+        x: Rows, shape (N, d_in).
+    """
+    drawn = symmetry.group.sample(len(x), generator=rng)
+    monomial = drawn.monomial()
+    assert monomial is not None
+    pixels = monomial.index.shape[-1]
+    index = monomial.index.reshape(len(x), 1, pixels)
+    maps = x.unflatten(1, (-1, pixels))
+    moved: Tensor = torch.empty_like(maps).scatter_(2, index.expand_as(maps), maps)
+    return moved.flatten(1)
+
+
+def _reversed(n: int) -> Group:
+    return Group([list(range(n - 1, -1, -1))])

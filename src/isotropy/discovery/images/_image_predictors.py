@@ -1,0 +1,197 @@
+"""Predictors of images: networks with strict or free layers, and one of plain pixels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from isotropy._run import generator as make_generator
+from isotropy.discovery.images._image_data import ImageData
+from isotropy.discovery.images._image_network import (
+    DEPTH,
+    ImageNetwork,
+    ImagePath,
+    PointGroup,
+    working_grid,
+)
+from isotropy.discovery.images._train_classifier import Told, logits, train_classifier
+
+FREE: list[list[ImagePath]] = [["factored", "conv"]] * DEPTH
+_ALPHA, _LIFTED_ALPHA = 12, 8  # a layer with slices costs four times as much
+_HIDDEN = 128
+
+
+def network_spec(
+    data: ImageData, paths: Sequence[Sequence[ImagePath]], group: PointGroup = "p4"
+) -> dict[str, Any]:
+    """The description of a network for these images, for ``build_model``."""
+    lifted = any("group_conv" in some for some in paths)
+    return {
+        "kind": "image network",
+        "image": list(data.image),
+        "outputs": data.classes,
+        "paths": [list(some) for some in paths],
+        "alpha": _LIFTED_ALPHA if lifted else _ALPHA,
+        "group": group,
+    }
+
+
+def made_image_network(spec: dict[str, Any], data: ImageData | None, seed: int) -> ImageNetwork:
+    """A network at random, in the units of these images.
+
+    Args:
+        spec: As ``network_spec`` has it.
+        data: What means and scales of channels are taken from; None to leave them at 0 and 1.
+        seed: Of the weights.
+    """
+    arguments = {name: value for name, value in spec.items() if name != "kind"}
+    with torch.random.fork_rng([]):
+        torch.set_rng_state(make_generator(seed).get_state())
+        network = ImageNetwork(
+            arguments.pop("image"), arguments.pop("outputs"), arguments.pop("paths"), **arguments
+        )
+    if data is not None:
+        network.x_mean, network.x_scale = channel_units(data.maps)
+    return network
+
+
+def channel_units(maps: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of every channel, (channels, 1, 1); 1 where it is constant."""
+    mean = maps.double().mean((0, 2, 3)).reshape(-1, 1, 1)
+    scale = (maps - mean).square().mean((0, 2, 3)).sqrt().reshape(-1, 1, 1)
+    scale = torch.where(scale > 1e-9 * maps.abs().amax(), scale, 1.0)
+    return mean.float(), scale.float()
+
+
+def fit_image_network(
+    data: ImageData,
+    paths: Sequence[Sequence[ImagePath]],
+    seed: int,
+    *,
+    group: PointGroup = "p4",
+    augment: Callable[[Tensor], Tensor] | None = None,
+    told: Told | None = None,
+) -> tuple[ImageNetwork, dict[str, Any], float]:
+    """Train a network with these paths.
+
+    Args:
+        data: What to train on.
+        paths: The paths of each layer.
+        seed: Of weights, held-out rows and batches: networks with one seed see the same.
+        group: The point group of "group_conv".
+        augment: Moves a batch of rows at random.
+        told: Called after each epoch.
+
+    Returns:
+        The network in evaluation mode, its description, and its loss on held-out rows.
+
+    Example:
+        >>> import numpy as np
+        >>> y = np.arange(120) % 2
+        >>> x = y[:, None, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 4, 4))
+        >>> data = ImageData.of(x, y, None, None)
+        >>> network, spec, loss = fit_image_network(data, [["conv"]] * 4, 0)
+        >>> spec["paths"], loss < 0.3
+        ([['conv'], ['conv'], ['conv'], ['conv']], True)
+    """
+    spec = network_spec(data, paths, group)
+    network = made_image_network(spec, data, seed)
+    loss = train_classifier(
+        network, network.head, data, make_generator(seed), augment=augment, told=told
+    )
+    return network, spec, loss
+
+
+def fit_pixels(data: ImageData, seed: int, told: Told | None = None) -> tuple[nn.Module, float]:
+    """A network of plain pixels, on the same grid as the others, and its loss on held-out rows."""
+    _, height, width = data.image
+    _, size = working_grid(height, width)
+    with torch.random.fork_rng([]):
+        torch.set_rng_state(make_generator(seed).get_state())
+        network = _PixelNetwork(data.image, size, data.classes)
+    network.x_mean, network.x_scale = channel_units(data.maps)
+    return network, train_classifier(network, network.head, data, make_generator(seed), told=told)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedPredictor:
+    """A predictor of images, and how far it was built with a symmetry.
+
+    Args:
+        kind: What it is, in a few words.
+        network: From rows of pixels to logits.
+        loss: On rows held out of its training.
+        parts: What the motions are made of that its first layers commute with.
+        depth: How many layers these are.
+    """
+
+    kind: str
+    network: nn.Module
+    loss: float
+    parts: frozenset[str] = frozenset()
+    depth: int = 0
+
+    def predict(self, x: Tensor) -> Tensor:
+        """Logits of rows of pixels, float64."""
+        return logits(self.network, x)
+
+
+def rivals(
+    fitted: Sequence[FittedPredictor], parts: frozenset[str], depth: int = DEPTH
+) -> list[FittedPredictor]:
+    """Whom a claim is held against: for each part of it, the best predictor built without it.
+
+    A claim about turns is thus held against networks that have learned as much as one can that
+    commutes with shifts, and not just against free ones, that may have learned little.
+
+    Args:
+        fitted: All predictors fitted so far.
+        parts: What the motions of the claim are made of.
+        depth: How many layers they are claimed for.
+
+    Returns:
+        The rivals, each once, the best first.
+
+    Example:
+        >>> free = FittedPredictor("free", nn.Identity(), 0.9)
+        >>> shifts = FittedPredictor("conv", nn.Identity(), 0.1, frozenset({"up", "across"}), 4)
+        >>> [rival.kind for rival in rivals([free, shifts], frozenset({"turn"}))]
+        ['conv']
+        >>> [rival.kind for rival in rivals([free, shifts], frozenset({"turn", "up"}))]
+        ['conv', 'free']
+    """
+    chosen = {}
+    for part in sorted(parts):
+        without = [one for one in fitted if part not in one.parts or one.depth < depth]
+        best = min(without, key=lambda one: one.loss)
+        chosen[id(best)] = best
+    return sorted(chosen.values(), key=lambda one: one.loss)
+
+
+class _PixelNetwork(nn.Module):
+    x_mean: Tensor
+    x_scale: Tensor
+
+    def __init__(self, image: tuple[int, int, int], size: tuple[int, int], outputs: int) -> None:
+        super().__init__()
+        self.image, self.size = image, size
+        self.body = nn.Sequential(
+            nn.Linear(image[0] * size[0] * size[1], _HIDDEN),
+            nn.ReLU(),
+            nn.Linear(_HIDDEN, _HIDDEN),
+            nn.ReLU(),
+        )
+        self.head = nn.Linear(_HIDDEN, outputs)
+        self.register_buffer("x_mean", torch.zeros(image[0], 1, 1))
+        self.register_buffer("x_scale", torch.ones(image[0], 1, 1))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        x = (rows.unflatten(1, self.image) - self.x_mean) / self.x_scale
+        x = functional.adaptive_avg_pool2d(x, self.size)
+        y: Tensor = self.head(self.body(x.flatten(1)))
+        return y

@@ -1,0 +1,139 @@
+"""Training a small classifier: a falling step, stopped where held-out rows are told best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+
+from isotropy.discovery.confirming._free_predictor import held_out_rows
+from isotropy.discovery.images._image_data import ImageData
+
+_HELD_OUT = 0.2
+_STEPS, _BATCH = 400, 64
+_LONGEST, _PATIENCE = 80, 25  # epochs
+_RATE, _DECAY = 3e-3, 0.1
+_COLDEST, _HOTTEST, _TEMPERATURES = 0.5, 5.0, 24
+
+Told = Callable[[int, int], None]
+
+
+def train_classifier(
+    network: nn.Module,
+    head: nn.Linear,
+    data: ImageData,
+    rng: torch.Generator,
+    *,
+    augment: Callable[[Tensor], Tensor] | None = None,
+    told: Told | None = None,
+) -> float:
+    """Train a network in place, and bring its logits to the temperature that suits unseen rows.
+
+    A fifth of the rows is held out; the weights of the epoch that tells their classes best are
+    kept, and the last layer is then divided by the temperature that tells them best.
+
+    Args:
+        network: From rows of pixels to logits.
+        head: Its last layer.
+        data: What to train on.
+        rng: Draws held-out rows and batches.
+        augment: Moves a batch of rows at random.
+        told: Called with the number of epochs done and that of all.
+
+    Returns:
+        The mean loss on the held-out rows.
+
+    Example:
+        >>> import numpy as np
+        >>> y = np.arange(200) % 2
+        >>> x = y[:, None, None, None] + 0.3 * np.random.default_rng(0).normal(size=(200, 1, 4, 4))
+        >>> data = ImageData.of(x, y, None, None)
+        >>> network = nn.Linear(16, 2)
+        >>> loss = train_classifier(network, network, data, torch.Generator().manual_seed(0))
+        >>> loss < 0.3  # without any training, at least log 2
+        True
+    """
+    rest, held = map(torch.as_tensor, kept_apart(data, rng))
+    batch = min(_BATCH, len(rest))
+    epochs = max(1, min(_LONGEST, _STEPS * batch // len(rest)))
+    solver = torch.optim.AdamW(network.parameters(), lr=_RATE, weight_decay=_DECAY)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(solver, epochs)
+    best, kept, waited = float("inf"), _copied(network), 0
+    for epoch in range(epochs):
+        network.train()
+        for rows in rest[torch.randperm(len(rest), generator=rng)].split(batch):
+            x = data.x[rows] if augment is None else augment(data.x[rows])
+            solver.zero_grad()
+            functional.cross_entropy(network(x), data.y[rows]).backward()
+            solver.step()
+        schedule.step()
+        reached = float(functional.cross_entropy(logits(network, data.x[held]), data.y[held]))
+        waited += 1
+        if reached < best:
+            best, kept, waited = reached, _copied(network), 0
+        if told is not None:
+            told(epoch + 1, epochs)
+        if waited > _PATIENCE:
+            break
+    network.load_state_dict(kept)
+    network.eval()
+    return _tempered(head, logits(network, data.x[held]), data.y[held])
+
+
+def kept_apart(
+    data: ImageData, rng: torch.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows to train on, and rows to choose by; the first that is drawn from a generator."""
+    return held_out_rows(len(data.x), _HELD_OUT, data.groups, rng)
+
+
+@torch.no_grad()
+def logits(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """What a network says of many rows, in float64, a few hundred at a time."""
+    if isinstance(network, nn.Module):
+        network.eval()
+    return torch.cat([network(part.float()).double() for part in x.split(512)])
+
+
+def doubtful_losses(said: Tensor, y: Tensor, constant: Tensor, seen: int) -> Tensor:
+    """Losses of a predictor that is no surer than the rows that it was chosen by allow.
+
+        p(y|x) = (1 − ε) softmax(said) + ε softmax(constant),   ε = 1 / (seen + 2)
+
+    After so many rows without an error, the next may still be one (Laplace's rule of succession).
+    A single row that is wrong and sure of it would otherwise outweigh all others in a test.
+
+    Args:
+        said: Logits, shape (n, classes).
+        y: Classes, shape (n,).
+        constant: The logits of a constant prediction, shape (classes,).
+        seen: How many rows the predictor was chosen by.
+
+    Example:
+        >>> said, constant = torch.tensor([[50.0, -50.0]]), torch.zeros(2)
+        >>> doubtful_losses(said, torch.tensor([1]), constant, 98)
+        tensor([5.2983], dtype=torch.float64)
+    """
+    doubt = 1 / (seen + 2)
+    sure = (1 - doubt) * said.double().softmax(1) + doubt * constant.double().softmax(0)
+    return functional.nll_loss(sure.log(), y, reduction="none")
+
+
+@torch.no_grad()
+def _tempered(head: nn.Linear, said: Tensor, y: Tensor) -> float:
+    """Divide the last layer by the best temperature; the loss that is left."""
+    tried = torch.logspace(0, 1, _TEMPERATURES, base=_HOTTEST / _COLDEST, dtype=torch.float64)
+    tried = torch.cat([torch.ones(1, dtype=torch.float64), _COLDEST * tried])
+    losses = [float(functional.cross_entropy(said / t, y)) for t in tried]
+    best = min(range(len(losses)), key=losses.__getitem__)
+    for parameter in head.parameters():
+        parameter.div_(float(tried[best]))
+    return losses[best]
+
+
+def _copied(network: nn.Module) -> dict[str, Tensor]:
+    return {name: value.clone() for name, value in network.state_dict().items()}

@@ -1,0 +1,197 @@
+"""The network of images: what commutes with what, exactly; and the motions that are tried."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from isotropy.discovery import build_model
+from isotropy.discovery.images._image_data import ImageData
+from isotropy.discovery.images._image_motions import (
+    asked_motions,
+    moved_at_random,
+    usual_motions,
+)
+from isotropy.discovery.images._image_network import ImageNetwork
+from isotropy.discovery.images._image_predictors import FittedPredictor, channel_units, rivals
+from isotropy.groups import p4m
+
+FREE = ["factored", "conv"]
+
+
+def made(image: tuple[int, int, int], paths: list[list[str]], **options: str) -> ImageNetwork:
+    torch.manual_seed(0)
+    return ImageNetwork(image, 3, paths, alpha=3, **options).double()
+
+
+def data_of(*shape: int) -> ImageData:
+    rng = np.random.default_rng(0)
+    return ImageData.of(rng.normal(size=(90, *shape)), np.arange(90) % 3, None, None)
+
+
+@pytest.mark.parametrize(
+    "image", [(1, 8, 8), (2, 7, 7), (1, 6, 10), (1, 16, 16)], ids=["even", "odd", "oblong", "large"]
+)
+def test_convolutions_alone_are_invariant_to_every_shift(image):
+    network = made(image, [["conv"]] * 4)
+    x = torch.randn(3, *image, dtype=torch.float64)
+    for shift in ((1, 0), (0, 1), (3, 2)):
+        torch.testing.assert_close(network(x.roll(shift, (2, 3))), network(x))
+    free = made(image, [["conv"]] * 3 + [FREE])
+    assert (free(x.roll(1, 2)) - free(x)).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("group", ["p4", "p4m"])
+def test_group_convolutions_alone_are_invariant_to_turns_and_flips(group):
+    network = made((1, 8, 8), [["group_conv"]] * 4, group=group)
+    x = torch.randn(3, 1, 8, 8, dtype=torch.float64)
+    moved = x.rot90(1, (2, 3)).roll((1, 2), (2, 3))
+    torch.testing.assert_close(network(moved), network(x))
+    flipped = (network(x.flip(3)) - network(x)).abs().max()
+    assert flipped < 1e-9 if group == "p4m" else flipped > 1e-3
+
+
+@pytest.mark.parametrize("path", ["conv", "group_conv"])
+@pytest.mark.parametrize("depth", [1, 2])
+def test_what_strict_layers_give_moves_along_and_the_rest_is_free(path, depth):
+    network = made((1, 8, 8), [[path]] * depth + [FREE] * (4 - depth))
+    seen = []
+    network.layers[depth].register_forward_pre_hook(lambda layer, given: seen.append(given[0]))
+    x = torch.randn(3, 1, 8, 8, dtype=torch.float64)
+    changed = x.rot90(1, (2, 3)) if path == "group_conv" else x.roll((2, 2), (2, 3))
+    (network(x) - network(changed)).abs().max().backward()
+    plain, moved = seen
+    if path == "group_conv":
+        expected = plain.rot90(1, (2, 3))
+    else:
+        expected = plain.roll((4 // 2 ** (depth), 4 // 2 ** (depth)), (2, 3))
+    torch.testing.assert_close(moved, expected)
+    assert (network(x) - network(changed)).abs().max() > 1e-3
+
+
+def test_large_images_are_averaged_over_squares():
+    network = made((1, 32, 32), [["conv"]] * 4)
+    assert (network.shrink, network.sizes[0]) == (2, (16, 16))
+    x = torch.randn(2, 1, 32, 32, dtype=torch.float64)
+    torch.testing.assert_close(network(x.roll((2, 4), (2, 3))), network(x))
+    coarse = x.unflatten(3, (16, 2)).mean(4).unflatten(2, (16, 2)).mean(3)
+    small = made((1, 16, 16), [["conv"]] * 4)
+    torch.testing.assert_close(small(coarse), network(x))
+
+
+def test_rows_of_pixels_and_images_are_the_same_and_units_apply():
+    network = made((2, 5, 6), [FREE] * 4)
+    x = torch.randn(4, 2, 5, 6, dtype=torch.float64)
+    torch.testing.assert_close(network(x.flatten(1)), network(x))
+    plain = network((x - 2) / 3)
+    network.x_mean.fill_(2)
+    network.x_scale.fill_(3)
+    torch.testing.assert_close(network(x), plain)
+
+
+@pytest.mark.parametrize(
+    ("image", "paths", "sentence"),
+    [
+        ((1, 3, 9), [FREE] * 4, r"images of at least 4 by 4, got 3 by 9"),
+        ((1, 8), [FREE] * 4, r"an image as \(channels, height, width\)"),
+        ((1, 8, 8), [FREE] * 3, r"for each of 4 layers"),
+        ((1, 8, 8), [["fc"]] * 4, r"expected paths of factored, conv, group_conv"),
+        ((1, 8, 6), [["group_conv"]] * 4, r"square images to turn, got 8 by 6"),
+    ],
+    ids=["small", "axes", "layers", "path", "oblong"],
+)
+def test_bad_networks_are_refused(image, paths, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ImageNetwork(image, 3, paths)
+    with pytest.raises(ValueError, match=sentence):
+        build_model({"kind": "image network", "image": image, "outputs": 3, "paths": paths})
+
+
+def test_other_images_are_refused():
+    with pytest.raises(ValueError, match=r"images of shape \(n, 1, 8, 8\), got \(2, 1, 8, 6\)"):
+        made((1, 8, 8), [FREE] * 4)(torch.zeros(2, 1, 8, 6))
+
+
+def changes(name: str, x: torch.Tensor) -> list[torch.Tensor]:
+    """All that a motion makes of an image, by torch's own verbs."""
+    h, w = x.shape[-2:]
+    rolls = [x.roll(s, (-2, -1)) for s in itertools.product(range(h), range(w))]
+    turns = [x.rot90(k, (-2, -1)) for k in range(4)]
+    both = [*turns, *(t.flip(-1) for t in turns)]
+
+    def shifted(images: list[torch.Tensor]) -> list[torch.Tensor]:
+        if h != w:
+            return []
+        pairs = itertools.product(images, itertools.product(range(h), range(w)))
+        return [image.roll(s, (-2, -1)) for image, s in pairs]
+
+    return {
+        "translations of the image": rolls,
+        "vertical translations": [x.roll(k, -2) for k in range(h)],
+        "horizontal translations": [x.roll(k, -1) for k in range(w)],
+        "mirror images": [x, x.flip(-1)],
+        "upside down": [x, x.flip(-2)],
+        "quarter turns": turns,
+        "quarter turns and mirror images": both,
+        "translations and quarter turns": shifted(turns),
+        "translations, quarter turns and mirror images": shifted(both),
+        "mirror images and upside down": [x, x.flip(-1), x.flip(-2), x.flip((-2, -1))],
+    }[name]
+
+
+def orbit(images: list[torch.Tensor]) -> set[tuple[float, ...]]:
+    return {tuple(image.flatten().tolist()) for image in images}
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (2, 4, 5)], ids=["square", "oblong"])
+def test_motions_are_what_they_are_called(shape):
+    data = data_of(*shape)
+    x = data.maps[0]
+    names = []
+    for motions in usual_motions(data):
+        names.append(motions.name.partition(", ")[2])
+        expected = orbit(changes(names[-1], x))
+        assert motions.order() == len(expected)
+        rows = moved_at_random(
+            motions.symmetry(data),
+            torch.Generator().manual_seed(0),
+            x.flatten().expand(12 * len(expected), -1),
+        )
+        found = orbit(list(rows))
+        assert found <= expected
+        assert len(found) > 0.95 * len(expected)
+    assert ("quarter turns" in names) == (data.image[1] == data.image[2])
+
+
+def test_candidates_permute_pixels():
+    data = data_of(4, 4)
+    (asked,) = asked_motions(["p4m(4)"], data)
+    assert asked.group == p4m(4)
+    for text in ("Z(5)", "O(16)"):
+        with pytest.raises(ValueError, match=r"candidate groups that permute 16 pixels, got"):
+            asked_motions([text], data)
+
+
+def test_constant_channels_keep_their_scale():
+    maps = torch.stack([torch.full((5, 4, 4), 7.0), torch.randn(5, 4, 4)], 1)
+    mean, scale = channel_units(maps)
+    assert mean[0] == 7
+    assert scale[0] == 1
+    torch.testing.assert_close(scale[1, 0, 0], maps[:, 1].std(correction=0))
+
+
+def test_rivals_are_the_best_without_each_part():
+    shifts, turns = frozenset({"up", "across"}), frozenset({"turn"})
+    free, deep, turned = (
+        FittedPredictor("free", torch.nn.Identity(), 0.5),
+        FittedPredictor("two layers", torch.nn.Identity(), 0.3, shifts, 2),
+        FittedPredictor("all layers", torch.nn.Identity(), 0.1, shifts, 4),
+    )
+    every = [free, deep, turned]
+    assert rivals(every, shifts) == [deep]
+    assert rivals(every, shifts, 2) == [free]
+    assert rivals(every, turns, 1) == [turned]
+    assert rivals(every, shifts | turns, 1) == [turned, free]
