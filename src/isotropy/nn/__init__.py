@@ -7,6 +7,8 @@ from isotropy.nn._dynamics import HNN, NeuralODE
 from isotropy.nn._emlp import EMLP, EMLPBlock
 from isotropy.nn._factored_linear import FactoredLinear
 from isotropy.nn._group_conv import GroupConv2d, Lift
+from isotropy.nn._group_linear import GroupLinear, SparseGroupLinear
+from isotropy.nn._group_table import GroupTable
 from isotropy.nn._layerwise_network import LayerwiseNetwork
 from isotropy.nn._linear import Linear, fixed_weights
 from isotropy.nn._make_equivariant import make_equivariant
@@ -37,7 +39,9 @@ __all__ = [
     "FactoredLinear",
     "GatedNonlinearity",
     "GroupConv2d",
+    "GroupLinear",
     "GroupPool",
+    "GroupTable",
     "LayerwiseNetwork",
     "Lift",
     "Linear",
@@ -51,6 +55,7 @@ __all__ = [
     "RecordedModule",
     "SharedLinear",
     "SparseConv2d",
+    "SparseGroupLinear",
     "SparseLinear",
     "Symmetrised",
     "anti_aliased",
