@@ -65,8 +65,7 @@ class GroupConv2d(nn.Module):
     Every stage has a weight and a bias. Weights start as Kaiming's uniform ones, but for θ₂, which
     starts as the mean over slices: 1/(K √c) where separable and 1/K where depthwise.
 
-    For any other finite group G, features (n, channels · |G|) and filters θ(c', c, g⁻¹g') are what
-    ``Linear`` has between regular representations (appendix A).
+    For any other finite group there is ``GroupLinear`` (appendix A).
 
     Args:
         in_channels: Channels that come in.
