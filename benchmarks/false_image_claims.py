@@ -53,7 +53,12 @@ def hooks(rng: np.random.Generator, rows: int) -> tuple[Array, Array]:
     return x, y
 
 
-# what makes them, which claims are false of them, and which one should be made
+def of_early_layers(name: str) -> bool:
+    """Early layers may have any symmetry, if later ones can undo it."""
+    return "layers 0" in name or "layer 0" in name
+
+
+# what makes them, which claims but those are false of them, and which one should be made
 KINDS: dict[
     str,
     tuple[
@@ -64,7 +69,7 @@ KINDS: dict[
 ] = {
     "noise": (noise, lambda name: True, None),
     "bars": (bars, lambda name: "turn" in name or "p4" in name, "Z(8) × Z(8)"),
-    "quadrants": (quadrants, lambda name: "layers 0" not in name and "layer 0" not in name, None),
+    "quadrants": (quadrants, lambda name: True, None),
     "hooks": (hooks, lambda name: "mirror" in name or "upside" in name or "p4m" in name, "C(4)"),
 }
 
@@ -86,7 +91,7 @@ def main() -> None:
         x = x + rng.choice([0.1, 0.3]) * rng.normal(size=x.shape)
         found = discover(x[:, None], y, fit_models=False, seed=i)
         names = [finding.name for finding in found]
-        wrong = [name for name in names if is_false(name)]
+        wrong = [name for name in names if is_false(name) and not of_early_layers(name)]
         tried[kind] += 1
         false[kind] += bool(wrong)
         hit[kind] += wanted is not None and any(name.startswith(wanted) for name in names)

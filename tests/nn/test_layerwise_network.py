@@ -428,11 +428,11 @@ def test_networks_run_on_a_gpu(paths: tuple[str, ...]) -> None:
         ),
         (
             lambda: LayerwiseNetwork(1, 10, paths=["group_conv"], group="p6"),  # type: ignore[arg-type]
-            r"expected group 'p4' or 'p4m', got 'p6'",
+            r"expected a group of p4, p4m and .*, got 'p6' and 'pointwise'",
         ),
         (
             lambda: LayerwiseNetwork(1, 10, paths=["group_conv"], form="wide"),  # type: ignore[arg-type]
-            r"expected form .*, got 'wide'",
+            r"expected .* a form of full, .*, got 'p4' and 'wide'",
         ),
         (
             lambda: LayerwiseNetwork(1, 10, paths=["sparse_fc"], basis="smooth"),  # type: ignore[arg-type]
@@ -473,3 +473,34 @@ def test_a_single_name_is_no_sequence_of_paths() -> None:
     sentence = r"expected a sequence of paths, got 'conv': write \['conv'\]"
     with pytest.raises(TypeError, match=sentence):
         LayerwiseNetwork(1, 10, paths="conv")  # type: ignore[arg-type]
+
+
+def test_slices_that_choose_alone_make_one_network_pooled_over_turns() -> None:
+    torch.manual_seed(0)
+    kind: dict[str, Any] = {"alpha": 1, "dtype": torch.float64}
+    net = LayerwiseNetwork(1, 3, paths=("group_conv",), per_slice=True, **kind)
+    plain = LayerwiseNetwork(1, 3, paths=("conv",), **kind)
+    weights = {
+        name.replace("group_conv.filter", "conv"): tensor
+        for name, tensor in net.state_dict().items()
+    }
+    plain.load_state_dict(weights)
+    x = torch.randn(5, 1, 32, 32, dtype=torch.float64)
+    with torch.no_grad():
+        slices = []
+        for k in range(4):
+            maps = x.rot90(k, (2, 3))
+            for layer in plain.layers:
+                maps = layer(maps).relu()
+            slices.append(maps)
+        pooled = torch.stack(slices).amax(0)
+        expected = plain.head(plain.hidden(pooled.flatten(1)).relu())
+        assert torch.allclose(net(x), expected, rtol=0, atol=1e-12)
+    with pytest.raises(ValueError, match=r"expected the path 'group_conv' alone and the form 'p"):
+        LayerwiseNetwork(1, 3, paths=("conv", "group_conv"), per_slice=True)
+
+
+@pytest.mark.parametrize("options", [{"group": "p5"}, {"form": "fulll"}], ids=["group", "form"])
+def test_unknown_groups_and_forms_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"expected a group of p4, p4m and a form of full, sep"):
+        LayerwiseNetwork(1, 3, paths=("conv",), **options)

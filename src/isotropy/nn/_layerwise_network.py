@@ -64,6 +64,9 @@ class LayerwiseNetwork(nn.Module):
         size: The height and width of images, a multiple of 32.
         group: The group of "group_conv": "p4" or "p4m".
         form: The form of its convolutions, as for ``GroupConv2d``.
+        per_slice: Whether each slice chooses its own phase in halving. With "group_conv" alone, in
+            the pointwise form, the outputs are then those of one network of convolutions, pooled
+            over the turned images (appendix F.3), exactly.
         basis: The kind of the bases of sparse paths, as for ``RadialBasis``; where None, what
             ``SparseLinear`` and ``SparseConv2d`` have. Published are "interpolating" ones.
         device: Where the parameters live.
@@ -76,7 +79,8 @@ class LayerwiseNetwork(nn.Module):
     Raises:
         TypeError: If ``paths`` is a single name.
         ValueError: If a path is unknown or named twice, a number is not a positive whole one,
-            maps cannot be halved five times, or the basis is unknown.
+            maps cannot be halved five times, the group, form or basis is unknown, or slices that
+            meet are to choose one by one.
 
     Example:
         >>> net = LayerwiseNetwork(1, 10, paths=("factored", "conv"), alpha=2)
@@ -96,6 +100,7 @@ class LayerwiseNetwork(nn.Module):
         size: int = 32,
         group: GridGroupName = "p4",
         form: Form = "pointwise",
+        per_slice: bool = False,
         basis: BasisKind | None = None,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -114,6 +119,16 @@ class LayerwiseNetwork(nn.Module):
             raise ValueError(
                 f"expected images of a size that can be halved five times (32, 64, …), got {size}"
             )
+        if group not in get_args(GridGroupName) or form not in get_args(Form):
+            raise ValueError(
+                f"expected a group of {', '.join(get_args(GridGroupName))} and a form of "
+                f"{', '.join(get_args(Form))}, got {group!r} and {form!r}"
+            )
+        if per_slice and (self.paths != ("group_conv",) or form != "pointwise"):
+            raise ValueError(
+                "expected the path 'group_conv' alone and the form 'pointwise' for slices that "
+                f"choose one by one, got {', '.join(self.paths)} and {form!r}"
+            )
         self.image = (in_channels, size, size)
         lifted = "group_conv" in self.paths
         self.lift = Lift(group) if lifted else None
@@ -127,7 +142,7 @@ class LayerwiseNetwork(nn.Module):
                 for path in self.paths
             }
             pooled = [path for path in self.paths if path in _CONVOLUTIONS and halves]
-            pool = PolyphasePool2d() if pooled else None
+            pool = PolyphasePool2d(per_slice=per_slice) if pooled else None
             layers.append(PathSum(made, average=True, pool=pool, pooled=pooled))
             before, size = after, smaller
         self.layers = nn.ModuleList(layers)

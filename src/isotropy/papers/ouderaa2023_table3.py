@@ -71,9 +71,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             jobs,
             settings,
             progress,
-            quick=quick_plan(4, subset=64),
+            quick=quick_plan(10, batch=32),
             full=full,
-            rows=500,
+            rows=1000,
         )
         for row in chosen:
             cells += _cells(row, study.rows[f"{row}, MAP"], study.rows[f"{row}, evidence"])
