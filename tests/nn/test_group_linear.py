@@ -27,8 +27,9 @@ from isotropy.nn import (
     SparseLinear,
     record,
 )
-from isotropy.nn._group_linear import GroupLinear, SparseGroupLinear
+from isotropy.nn._group_linear import GroupLinear
 from isotropy.nn._group_table import GroupTable, _in_frame
+from isotropy.nn._sparse_group_linear import SparseGroupLinear
 from isotropy.reps import Regular
 
 I = [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]]  # noqa: E741

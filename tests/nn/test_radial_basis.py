@@ -16,13 +16,8 @@ from sklearn.gaussian_process.kernels import RBF
 from torch import Tensor, nn
 
 from isotropy.nn import PathSum, SparseConv2d, SparseLinear, _radial_basis
-from isotropy.nn._radial_basis import (
-    BasisKind,
-    RadialBasis,
-    anchors_for,
-    grid_points,
-    lengthscales,
-)
+from isotropy.nn._anchor_points import anchors_for, grid_points
+from isotropy.nn._radial_basis import BasisKind, RadialBasis, lengthscales
 
 KINDS = pytest.mark.parametrize("kind", ["normalised", "interpolating", "plain"])
 

@@ -7,7 +7,7 @@ from isotropy.nn._dynamics import HNN, NeuralODE
 from isotropy.nn._emlp import EMLP, EMLPBlock
 from isotropy.nn._factored_linear import FactoredLinear
 from isotropy.nn._group_conv import GroupConv2d, Lift
-from isotropy.nn._group_linear import GroupLinear, SparseGroupLinear
+from isotropy.nn._group_linear import GroupLinear
 from isotropy.nn._group_table import GroupTable
 from isotropy.nn._layerwise_network import LayerwiseNetwork
 from isotropy.nn._linear import Linear, fixed_weights
@@ -24,6 +24,7 @@ from isotropy.nn._restrict import restrict
 from isotropy.nn._shared_linear import SharedLinear
 from isotropy.nn._soft_linear import soft_linear
 from isotropy.nn._sparse_conv import SparseConv2d
+from isotropy.nn._sparse_group_linear import SparseGroupLinear
 from isotropy.nn._sparse_linear import SparseLinear
 from isotropy.nn._symmetrised import Symmetrised
 from isotropy.nn._uniform_rep import uniform_rep

@@ -7,15 +7,9 @@ from math import sqrt
 import torch
 from torch import Tensor, nn
 
+from isotropy.nn._anchor_points import Anchors, anchors_for, exact_points, grid_points
 from isotropy.nn._map_linear import MapLayer, MapSize
-from isotropy.nn._radial_basis import (
-    Anchors,
-    BasisKind,
-    RadialBasis,
-    anchors_for,
-    exact_points,
-    grid_points,
-)
+from isotropy.nn._radial_basis import BasisKind, RadialBasis
 
 
 class SparseLinear(MapLayer):
