@@ -131,10 +131,11 @@ IMAGES, CLASSES = np.random.default_rng(0).normal(size=(100, 1, 5, 5)), np.arang
     ("x", "y", "options", "sentence"),
     [
         (IMAGES[..., :3], CLASSES, {}, r"at least 4 by 4, got \(100, 1, 5, 3\)"),
-        (np.moveaxis(IMAGES, 1, 3), CLASSES, {}, r"channels, height, width.*got \(100, 5, 5, 1\)"),
+        (np.moveaxis(IMAGES, 1, 3), CLASSES, {}, r"\(100, 5, 5, 1\): x.transpose\(0, 3, 1, 2\)"),
+        (np.ones((100, 5, 5, 4)), CLASSES, {}, r"channels first, got .*: x.transpose\(0, 3"),
         (np.ones_like(IMAGES), CLASSES, {}, r"images that vary, got the same in every row"),
         (IMAGES, CLASSES * 0, {}, r"at least two classes, got the same in every row"),
-        (IMAGES, CLASSES + 0.5, {}, r"classes as the targets of images .* got numbers"),
+        (IMAGES, CLASSES + 0.5, {}, r"classes as the targets of images .* got numbers$"),
         (IMAGES[:50], CLASSES[:50], {}, r"at least 66 samples .* got 50"),
         (IMAGES, None, {}, r"expected targets y beside the inputs, got none"),
         (IMAGES[:, :, None], CLASSES, {}, r"or images of shape .* got \(100, 1, 1, 5, 5\)"),
@@ -145,7 +146,8 @@ IMAGES, CLASSES = np.random.default_rng(0).normal(size=(100, 1, 5, 5)), np.arang
         (IMAGES[:, 0, 0], CLASSES, {"methods": "layers"}, r"for the method 'layers', got 2 axes"),
     ],
     ids=[
-        *("small", "channels last", "constant", "one class", "numbers", "few", "no targets"),
+        *("small", "channels last", "four channels last", "constant", "one class", "numbers"),
+        *("few", "no targets"),
         *("axes", "method", "blocks", "channels first", "candidates", "vectors"),
     ],
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from math import isfinite, log
 from pathlib import Path
@@ -727,6 +728,8 @@ def test_a_run_may_go_on_in_another_manner(tmp_path: Path) -> None:
     )
     assert told == [9, 10, 11]
     assert len(found.losses) == 11
+    with pytest.raises(ValueError, match=r"one that has done all 11 epochs .*: ask for more"):
+        run(model, options, checkpoint=path, resume_changed=True, **changed)
     with pytest.raises(ValueError, match=r"expected a checkpoint of a run with optimiser=.SGD"):
         run(model, options, checkpoint=path, resume_changed=True, optimiser=torch.optim.SGD)
     with pytest.raises(ValueError, match=r"expected a checkpoint of the same model, got one of"):
@@ -760,6 +763,8 @@ def test_other_runs_are_refused(tmp_path: Path) -> None:
         run(model, options, checkpoint=path, epochs=9)
     with pytest.raises(ValueError, match=r"; resume_changed=True goes on from it all the same"):
         run(model, options, checkpoint=path, epochs=9)
+    with pytest.raises(ValueError, match=r"a run with precisions=7.0, got None .* resume_changed"):
+        run(model, options, checkpoint=path, precisions=7.0)
     with pytest.raises(
         ValueError, match=r"optimiser=\"Adam 'lr': 0.5\", got .* resume_changed=True"
     ):
@@ -1032,8 +1037,13 @@ def test_a_loss_that_explodes_is_told_before_it_is_not_finite() -> None:
 @pytest.mark.parametrize("precision", [1.0, 1e4, 1e10])
 @pytest.mark.parametrize(
     "optimiser",
-    [torch.optim.SGD, partial(torch.optim.SGD, momentum=0.9)],
-    ids=["plain", "momentum"],
+    [
+        torch.optim.SGD,
+        partial(torch.optim.SGD, momentum=0.9),
+        partial(torch.optim.SGD, momentum=0.9, nesterov=True),
+        partial(torch.optim.SGD, momentum=0.5, dampening=0.5),
+    ],
+    ids=["plain", "momentum", "nesterov", "dampening"],
 )
 def test_priors_of_any_strength_are_trained_to_the_mode(precision: float, optimiser: Any) -> None:
     # gradient steps on a prior overshoot above a precision of 2 (1 + momentum) N / rate
@@ -1056,6 +1066,31 @@ def test_priors_of_any_strength_are_trained_to_the_mode(precision: float, optimi
     inner = x.T @ x + precision * torch.eye(3, dtype=torch.float64)
     mode = torch.linalg.solve(inner, x.T @ y)
     assert torch.allclose(model.weight.detach().T, mode, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("optimiser", "within"),
+    [(torch.optim.Adam, 0.01), (partial(torch.optim.SGD, momentum=0.9), 1e-4)],
+    ids=["adam", "momentum"],
+)
+def test_a_strong_prior_and_a_falling_rate(optimiser: Any, within: float) -> None:
+    x = torch.randn(40, 3, dtype=torch.float64)
+    y = x @ torch.tensor([[1.0], [-2.0], [0.5]], dtype=torch.float64)
+    model = nn.Linear(3, 1, bias=False, dtype=torch.float64)
+    learn_priors(
+        model,
+        "regression",
+        (x, y),
+        epochs=400,
+        batch_size=40,
+        learning_rate=0.05,
+        optimiser=optimiser,
+        burn_in=400,
+        precisions=1e6,
+        noise=1.0,
+    )
+    mode = torch.linalg.solve(x.T @ x + 1e6 * torch.eye(3, dtype=torch.float64), x.T @ y)
+    assert float((model.weight.detach().T - mode).norm() / mode.norm()) < within
 
 
 def test_evidence_that_is_not_finite_says_in_which_epoch() -> None:
@@ -1222,3 +1257,23 @@ def test_groups_may_split_a_path() -> None:
     assert soft.tensor_variances["paths.free.bias"] == pytest.approx(1 / bias, rel=1e-5)
     again = learn_priors(soft, "regression", (x, x), epochs=1, groups=split)
     assert again.precisions == pytest.approx(found.precisions, rel=1e-5)
+
+
+def test_precisions_on_their_way_are_not_settled() -> None:
+    x = torch.randn(40, 2)
+    found = learn_priors(nn.Linear(2, 1), "regression", (x, x.sum(1)), epochs=12)
+
+    def estimate(epoch: int, weight: float, bias: float, effective: float) -> PriorEstimate:
+        counts = {"weight": effective, "bias": 0.1}
+        return PriorEstimate(epoch, 0.0, 0.0, {"weight": weight, "bias": bias}, None, counts)
+
+    def after(*updates: PriorEstimate) -> LearnedPriors:
+        return replace(found, unsettled=(), history=(*updates, updates[-1]))
+
+    assert after(estimate(5, 1.0, 1.0, 2.0)).settled
+    assert after(estimate(5, 1.0, 1.0, 2.0), estimate(6, 1.1, 9.0, 2.0)).settled
+    moving = after(estimate(5, 1.0, 1.0, 2.0), estimate(6, 1.3, 1.0, 2.0))
+    assert moving.moving == ("weight",)
+    assert not moving.settled
+    assert "on their way are weight" in str(moving)
+    assert after(estimate(5, 1.0, 1.0, 0.2), estimate(6, 9.0, 1.0, 0.3)).settled

@@ -248,6 +248,9 @@ def test_a_variance_of_zero_is_the_strict_limit() -> None:
     )
     layer(x).square().sum().backward()
     assert free.weight.grad is None
+    twin = PathSum({"strict": nn.Linear(3, 3), "free": nn.Linear(3, 3)})
+    twin.load_state_dict(layer.state_dict())
+    assert [p.requires_grad for p in twin.parameters()] == [True, True, False, False]
 
 
 def test_tensors_have_variances_of_their_own() -> None:

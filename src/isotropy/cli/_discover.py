@@ -96,6 +96,8 @@ def discover(
     else:
         loaded = load(data, target=target, task=_kind(task), groups=groups)
         tasks = {str(data): loaded}
+    if out is not None and out.exists() and not out.is_dir():
+        raise ValueError(f"expected a folder to save to, got the file {str(out)!r}")
     found: dict[str, Findings] = {}
     with frame.progress("discovering") as progress:
         for name, one in tasks.items():

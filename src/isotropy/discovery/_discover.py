@@ -191,6 +191,11 @@ def discover(
         *(_tried(c.name, c.proposal.method, c.proposal.chance, c.test) for c in claims),
     ]
     notes = _notes(free, fitted, outside)
+    if data.arrangement.inputs == data.arrangement.channels > 1:
+        notes.append(
+            f"x was read as {data.arrangement.inputs} positions with as many channels; for images "
+            "of one channel: methods='layers', --method layers"
+        )
     trivial = _without_effect(proposals, free, outside, margin, level, seed)
     if continuous is not None:
         found, lines = continuous.findings(

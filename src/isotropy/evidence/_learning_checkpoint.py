@@ -110,6 +110,7 @@ class LearningState:
 _MANNERS = frozenset(
     {
         "optimiser",
+        "precisions",
         "epochs",
         "learning_rate",
         "schedule",

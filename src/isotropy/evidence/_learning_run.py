@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -78,6 +78,7 @@ class LearningRun:
         resume_changed: bool = False,
     ) -> None:
         require_one_process(model)
+        self.resume_changed = resume_changed
         self.model, self.options, self.evidence_data = model, options, evidence_data
         one = isinstance(hyperparameters, str)
         names = [str(hyperparameters)] if one else list(dict.fromkeys(hyperparameters))
@@ -147,6 +148,7 @@ class LearningRun:
                 "model": model_identity(bare),
                 "loss": self.likelihood.name,
                 "groups": self.groups,
+                "precisions": _identity(precisions),
                 "hyperparameters": names,
                 "optimiser": optimiser_text(self.training.optimiser),
                 **options.to_json(),
@@ -166,6 +168,11 @@ class LearningRun:
             self._try_curvature()
             if self.checkpoint is not None:
                 self.checkpoint.load_into(state)
+                if self.resume_changed and state.epoch >= epochs:
+                    raise ValueError(
+                        f"expected a run to go on with, got one that has done all {epochs} epochs "
+                        "in the checkpoint: ask for more epochs, or take another file"
+                    )
             self._count()
             kept = state.copy(whole=self.checkpoint is not None)
             try:
@@ -292,3 +299,19 @@ class LearningRun:
             tuple(state.losses),
             found,
         )
+
+
+def _identity(precisions: Precisions | None) -> Any:
+    """What precisions to begin with were asked for, of what JSON knows.
+
+    Some are a function of the weights that a network begins with, which training changes: these
+    say themselves what they are.
+    """
+    if precisions is None:
+        return None
+    said = getattr(precisions, "identity", None)
+    if said is not None:
+        return said
+    if isinstance(precisions, Mapping):
+        return {name: float(precision) for name, precision in precisions.items()}
+    return float(precisions)

@@ -21,6 +21,7 @@ from isotropy.evidence._prior_updates import Schedule, share_of_rate
 
 # of step size times pull: above 2 gradient steps diverge, and well below they oscillate
 _STRONG = 0.5
+_LEAST = 1e-6  # of 1 − momentum
 # a loss that has grown by this much will not come back
 _EXPLODED = 1e6
 
@@ -98,19 +99,19 @@ class MapTraining:
         weights = self._weights(noise).to(values[0].device)
         pull = [precisions[self.groups[name]] / samples for name in self.parameters]
         places = self._places()
+        self._set_rates(0.0)
+        weak = [
+            # a rate that is too large for a precision of 1 is left to diverge, and be told
+            0.0 if rate / samples < _STRONG <= rate * strength else strength
+            for strength, rate in zip(pull, self._step_sizes(places), strict=True)
+        ]
         total, seen = torch.zeros((), dtype=torch.float64, device=values[0].device), 0
         for k, (x, y) in enumerate(self.batches):
             self._set_rates((before + min(k / length, 1.0)) / self._epochs)
             loss = self._gradients(x.to(total.device), y, weights)
-            rates = self._step_sizes(places)
-            weak = [
-                # a rate that is too large for a precision of 1 is left to diverge, and be told
-                0.0 if rate / samples < _STRONG <= rate * strength else strength
-                for strength, rate in zip(pull, rates, strict=True)
-            ]
             self._pull(values, weak)
             self.optimiser.step()
-            self._shrink(values, pull, weak, rates)
+            self._shrink(values, pull, weak, self._step_sizes(places))
             total += loss.to(total.device) * len(x)
             seen += len(x)
         self.model.zero_grad(set_to_none=True)
@@ -134,10 +135,22 @@ class MapTraining:
         owners = {id(p): group for group in self.optimiser.param_groups for p in group["params"]}
         return [owners[id(parameter)] for parameter in self.parameters.values()]
 
-    @staticmethod
-    def _step_sizes(places: list[dict[str, Any]]) -> list[float]:
-        """How far a constant gradient of one moves each parameter in a step, in the end."""
-        return [float(group["lr"]) / (1 - float(group.get("momentum", 0.0))) for group in places]
+    def _step_sizes(self, places: list[dict[str, Any]]) -> list[float]:
+        """How far a constant gradient of one moves each parameter in a step, in the end.
+
+        Zero where that depends on the size of gradients: such optimisers do not overshoot.
+        """
+        if not isinstance(self.optimiser, torch.optim.SGD):
+            return [0.0] * len(places)
+        return [
+            float(group["lr"])
+            * (
+                (1 - group["dampening"]) / max(1 - group["momentum"], _LEAST)
+                if group["momentum"]
+                else 1.0
+            )
+            for group in places
+        ]
 
     @staticmethod
     @torch.no_grad()

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from math import log
 from typing import Any
 
 from isotropy.evidence._effective_parameters import EffectiveParameters
 from isotropy.evidence._laplace import Laplace
 
 _FLAT = 0.05  # a slope of the evidence, for each parameter that the data determine
+_STILL = log(1.2)  # a change of log δ in one update
+_HALF = 0.5  # fewer parameters than this are as good as none
 
 
 @dataclass(frozen=True)
@@ -122,9 +125,28 @@ class LearnedPriors:
         That is, |slope| ≤ 0.05 max(γ, 1) for every group, where the slope is ½(γ − δ‖θ‖²): a
         precision is right to a tenth, or next to no parameter depends on it. For the noise it is
         |slope| ≤ 0.05 M/T with M target entries: σ is right to some percent. Priors that are not
-        learned count too: the evidence may ask for others than those given.
+        learned count too: the evidence may ask for others than those given. And no precision may
+        be on its way (``moving``): weights that exchange their work between paths take long, with
+        an evidence that is flat at every moment.
         """
-        return not self.unsettled
+        return not self.unsettled and not self.moving
+
+    @property
+    def moving(self) -> tuple[str, ...]:
+        """The groups whose precision changed by more than a fifth in the last update.
+
+        Of those that determine something: γ of at least one half, before or after.
+        """
+        updates = self.history[:-1]
+        if len(updates) < 2:
+            return ()
+        before, after = updates[-2:]
+        return tuple(
+            name
+            for name, precision in after.precisions.items()
+            if abs(log(precision / before.precisions[name])) > _STILL
+            and max(before.effective[name], after.effective[name]) >= _HALF
+        )
 
     def to_json(self) -> dict[str, Any]:
         """All but the approximation, of what JSON knows."""
@@ -137,6 +159,7 @@ class LearnedPriors:
             "slopes": dict(self.slopes),
             "noise_slope": self.noise_slope,
             "unsettled": list(self.unsettled),
+            "moving": list(self.moving),
             "history": [estimate.to_json() for estimate in self.history],
             "losses": list(self.losses),
         }
@@ -156,4 +179,6 @@ class LearnedPriors:
         ]
         if self.unsettled:
             lines.append(f"not settled: the evidence still asks for {', '.join(self.unsettled)}")
+        if self.moving:
+            lines.append(f"not settled: on their way are {', '.join(self.moving)}")
         return "\n".join(lines)

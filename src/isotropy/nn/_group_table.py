@@ -69,7 +69,13 @@ class GroupTable:
         return self.products[:, self.inverses[support]]
 
     def move(self, x: Tensor, element: int) -> Tensor:
-        """Maps (*, K) moved by one element g: (g x)(h) = x(g⁻¹h)."""
+        """Maps (*, K) moved by one element g: (g x)(h) = x(g⁻¹h).
+
+        Raises:
+            ValueError: If there is no such element.
+        """
+        if not 0 <= element < self.order:
+            raise ValueError(f"expected an element from 0 to {self.order - 1}, got {element}")
         return x[..., self.products[self.inverses[element]].to(x.device)]
 
     def places(self, subgroup: Group | str) -> Tensor:

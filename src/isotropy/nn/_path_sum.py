@@ -221,6 +221,12 @@ class PathSum(nn.Module):
             chosen = torch.tensor([places.index(path) for path, _ in self.tensors])
             state_dict = {**state_dict, key: saved[chosen.to(saved.device)]}
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        if self.log_variances.is_meta:
+            return
+        strict = (self.log_variances == -inf).tolist()
+        for (path, name), is_fixed in zip(self.tensors, strict, strict=True):
+            if name and is_fixed:
+                self.paths[path].get_parameter(name).requires_grad_(False)
 
 
 def _sum(parts: list[Tensor]) -> Tensor:

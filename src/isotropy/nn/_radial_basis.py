@@ -68,7 +68,7 @@ class RadialBasis(ExactConstants):
     targets: Tensor
     anchors: Tensor
     # ω and anchors as objects, their values then, and Φ
-    _kept: tuple[Tensor, Tensor, Tensor, Tensor, Tensor] | None = None
+    _kept: tuple[Tensor, Tensor, Tensor, Tensor, Tensor, str] | None = None
 
     def __init__(
         self,
@@ -114,13 +114,15 @@ class RadialBasis(ExactConstants):
         # stands in for anchors may carry derivatives
         if (
             kept is None
+            or kept[5] != self.kind
             or kept[0] is not omega
             or kept[1] is not anchors
             or not torch.equal(kept[2], omega)
             or not torch.equal(kept[3], anchors)
         ):
             values = _values(*self._given())
-            kept = omega, anchors, omega.detach().clone(), anchors.detach().clone(), values
+            values_of = omega.detach().clone(), anchors.detach().clone()
+            kept = (omega, anchors, *values_of, values, self.kind)
             self._kept = kept
         return kept[4].clone()  # whoever gets it may change it
 

@@ -257,14 +257,16 @@ def _use(found: Findings, folder: str) -> Iterator[str]:
     best = found.best
     if best is None or best.model is None:
         return
+    image = best.layout.image
     wide = getattr(best.model, "in_features", "inputs")
+    shape = ", ".join(map(str, image)) if image else wide
     lines = (
         "import torch\nfrom isotropy.discovery import Findings\n\n"
         f"found = Findings.load({folder!r})\n"
         f"model = found.best.model  # {' '.join(best.name.split())}\n"
-        f"x = torch.randn(5, {wide})  # samples, in the order and units of the data\n"
+        f"x = torch.randn(5, {shape})  # samples, in the order and units of the data\n"
         "with torch.no_grad():\n    y = model(x)  # values, or logits of classes"
     )
-    if best.labels is None and best.generators is None:
+    if not image and best.labels is None and best.generators is None:
         lines += "\n# sequences x of shape (samples, positions, channels): model(x.mT.flatten(1))"
     yield f"<h2>How to use the model</h2><pre><code>{escape(lines)}</code></pre>"

@@ -193,6 +193,8 @@ def test_a_run_that_stopped_goes_on(tmp_path: Path, augmented: bool) -> None:
     # once more with the network that is trained already
     again = learn_layers(x, y, model=found.model, checkpoint=file, **options)
     assert again.types == whole.types
+    with pytest.raises(ValueError, match=r"expected a checkpoint of the same precisions, got one"):
+        learn_layers(x, y, model=pooled_net(), checkpoint=file, hold_back=None, **options)
     other = nn.Sequential(*pooled_net(), nn.Linear(2, 2))
     with pytest.raises(ValueError, match=r"expected a checkpoint of the same model"):
         learn_layers(x, y, model=other, checkpoint=file, **options)

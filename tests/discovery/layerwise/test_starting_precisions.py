@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
 
-from isotropy.discovery.layerwise._starting_precisions import starting_precisions
+from isotropy.discovery.layerwise._starting_precisions import (
+    begin_with_strict_paths,
+    starting_precisions,
+)
 from isotropy.nn import LayerwiseNetwork, MapLinear, PathSum
 
 
@@ -50,6 +55,21 @@ def test_what_paths_carry_is_kept() -> None:
     )
     plain = PathSum({"fc": MapLinear(1, 1, 4), "conv": nn.Conv2d(1, 1, 3, padding=1)})
     assert set(starting_precisions(plain, tensors(plain), None).values()) == {1.0}
+
+
+@pytest.mark.parametrize("form", ["full", "separable", "depthwise", "pointwise"])
+def test_strict_paths_begin_with_the_gain_of_all(form: Any) -> None:
+    torch.manual_seed(0)
+    paths: Any = ("factored", "conv", "group_conv")
+    model = LayerwiseNetwork(1, 3, paths=paths, alpha=1, form=form)
+    x = torch.randn(2, 2, 4, 16, 16)
+    strict = model.layers[3].paths["group_conv"]  # type: ignore[union-attr, index]
+    free = model.layers[3].paths["conv"]  # type: ignore[union-attr, index]
+    with torch.no_grad():
+        before, unchanged = strict(x), free(x)
+        begin_with_strict_paths(model)
+        torch.testing.assert_close(strict(x), 3 * before)
+        assert torch.equal(free(x), unchanged)
 
 
 @pytest.mark.parametrize("number", [0.0, -1.0, float("nan"), float("inf")], ids=str)

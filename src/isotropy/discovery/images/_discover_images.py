@@ -93,7 +93,7 @@ class _Search:
         self.fitted = data.rows(fit).at_most(_MOST_FITTED, seed)
         self.outside = data.rows(held).at_most(_MOST_TESTED, seed)
         self.predictors: list[FittedPredictor] = []
-        self._networks: dict[LayerClaim, nn.Module] = {}
+        self._networks: dict[tuple[str, int], nn.Module] = {}
         self._dropped: list[dict[str, Any]] = []
         self._apart = self.fitted.rows(kept_apart(self.fitted, make_generator(seed + 1))[1])
         self.seen = data.rows(np.concatenate([find, fit])).at_most(_MOST_FITTED, seed)
@@ -143,17 +143,29 @@ class _Search:
         self.predictors.append(FittedPredictor("network of pixels", pixels, loss))
 
     def _deepest(self, claims: Sequence[LayerClaim]) -> LayerClaim | None:
-        """The boldest claim that costs little on rows held out of the training, if there is one."""
+        """The boldest claim that costs little on rows held out of the training, if there is one.
+
+        It is held against the network with one strict layer less, too: free ones may have learned
+        too little to speak against it.
+        """
         for claim in claims:
-            told = self._epochs(2, claim.name)
-            network, _, loss = fit_image_network(self.fitted, claim.paths, self.seed + 1, told=told)
-            self.predictors.append(
-                FittedPredictor(claim.name, network, loss, claim.parts, claim.depth)
-            )
-            self._networks[claim] = network
-            if self._is_promising(claim):
-                return claim
+            self._fit_strict(claim)
+            if not self._is_promising(claim):
+                continue
+            if claim.depth > 1:
+                self._fit_strict(replace(claim, depth=claim.depth - 1))
+                if not self._is_promising(claim):
+                    continue
+            return claim
         return None
+
+    def _fit_strict(self, claim: LayerClaim) -> None:
+        if claim.network in self._networks:
+            return
+        told = self._epochs(2, claim.name)
+        network, _, loss = fit_image_network(self.fitted, claim.paths, self.seed + 1, told=told)
+        self.predictors.append(FittedPredictor(claim.name, network, loss, claim.parts, claim.depth))
+        self._networks[claim.network] = network
 
     def _is_promising(self, claim: Motions | LayerClaim) -> bool:
         """Whether a claim is worth a test, told from rows that no test will see."""
@@ -184,7 +196,11 @@ class _Search:
     ) -> tuple[Tensor, list[Tensor]]:
         """The losses of a predictor that has the symmetry, and those of its rivals."""
         if isinstance(claim, Motions):
-            others = rivals(self.predictors, claim.parts)
+            others = rivals(
+                # what a user asks for may be part of what networks were built with
+                [one for one in self.predictors if one.depth < DEPTH or claim.is_usual],
+                claim.parts,
+            )
             said = group_average(
                 others[0].predict,
                 claim.symmetry(self.data),
@@ -194,7 +210,7 @@ class _Search:
             )
         else:
             others = rivals(self.predictors, claim.parts, claim.depth)
-            said = logits(self._networks[claim], rows.x)
+            said = logits(self._networks[claim.network], rows.x)
         losses = self._doubted(said, rows)
         return losses, [self._losses(rival.network, rows) for rival in others]
 
@@ -303,9 +319,10 @@ class _Search:
         )
         shrink, size = working_grid(height, width)
         if shrink > 1:
+            whole = (height % shrink, width % shrink) == (0, 0)
             notes.append(
-                f"networks see images averaged to {size[0]} by {size[1]}: their shifts are those "
-                f"by multiples of {shrink} pixels"
+                f"networks see images averaged to {size[0]} by {size[1]}: their shifts are "
+                + (f"those by multiples of {shrink} pixels" if whole else "no shifts of the image")
             )
         if height != width:
             notes.append(

@@ -15,6 +15,8 @@ from isotropy._run import generator as make_generator
 from isotropy.data import Dataset, load
 from isotropy.discovery.images._image_network import SMALLEST_SIDE
 
+_FEW_CHANNELS = 4  # of what may be channels at the end
+
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
@@ -61,10 +63,11 @@ class ImageData:
         if data.y is None:
             raise ValueError(f"{data.source}: expected targets, got none")
         if data.task != "classification":
+            several = data.y.ndim > 1 and data.y.shape[1] > 1
             raise ValueError(
-                "expected classes as the targets of images (whole numbers or text; "
-                f"task='classification' where they are many), got numbers of shape "
-                f"{tuple(data.y.shape)}"
+                "expected classes as the targets of images (whole numbers or text; other numbers "
+                "with task='classification', --task classification), got numbers"
+                + (f", {data.y.shape[1]} for each image" if several else "")
             )
         given = tuple(data.x.shape[1:])
         if len(given) not in (2, 3):
@@ -76,7 +79,11 @@ class ImageData:
         if min(height, width) < SMALLEST_SIDE:
             raise ValueError(
                 f"expected images of shape (rows, channels, height, width), at least "
-                f"{SMALLEST_SIDE} by {SMALLEST_SIDE}, got {tuple(data.x.shape)}"
+                f"{SMALLEST_SIDE} by {SMALLEST_SIDE}, got {tuple(data.x.shape)}{_turned(given)}"
+            )
+        if channels == height > width and width <= _FEW_CHANNELS:
+            raise ValueError(
+                f"expected images with channels first, got {tuple(data.x.shape)}{_turned(given)}"
             )
         rows = data.x.to(torch.float32).reshape(len(data), prod(given))
         if bool((rows == rows[:1]).all()):
@@ -99,11 +106,18 @@ class ImageData:
         return replace(self, x=self.x[index], y=self.y[index], groups=part)
 
     def at_most(self, count: int, seed: int) -> ImageData:
-        """So many of the rows, drawn at random, or all where there are no more."""
+        """So many of the rows, drawn at random, or all where there are no more.
+
+        Of every group of rows one comes first, so that as many groups as can be are kept.
+        """
         if len(self.x) <= count:
             return self
-        drawn = torch.randperm(len(self.x), generator=make_generator(seed))[:count]
-        return self.rows(drawn.sort().values.numpy())
+        drawn = torch.randperm(len(self.x), generator=make_generator(seed)).numpy()
+        if self.groups is not None:
+            _, firsts = np.unique(self.groups[drawn], return_index=True)
+            rest = np.setdiff1d(np.arange(len(drawn)), firsts)
+            drawn = drawn[np.concatenate([np.sort(firsts), rest])]
+        return self.rows(np.sort(drawn[:count]))
 
     @property
     def maps(self) -> Tensor:
@@ -116,3 +130,10 @@ class ImageData:
         """The best constant logits, float64 of shape (classes,); no class is impossible."""
         counts = torch.bincount(self.y, minlength=self.classes).double() + 0.5
         return (counts / counts.sum()).log()
+
+
+def _turned(image: tuple[int, ...]) -> str:
+    """What to do, where channels seem to be last."""
+    if len(image) == 3 and image[2] <= _FEW_CHANNELS < min(image[:2]):
+        return ": x.transpose(0, 3, 1, 2) puts channels that are last first"
+    return ""

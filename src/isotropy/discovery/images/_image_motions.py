@@ -20,6 +20,9 @@ _MIRRORS = frozenset({LEFT_RIGHT, TOP_BOTTOM})
 _WRAPPED = "wrapped around its edges"
 
 
+_USUAL = "usual motions of images"
+
+
 @dataclass(frozen=True, eq=False)
 class Motions:
     """A group of motions of an image that might leave its class as it is.
@@ -42,7 +45,12 @@ class Motions:
     action: str
     group: Group
     parts: frozenset[str]
-    method: str = "usual motions of images"
+    method: str = _USUAL
+
+    @property
+    def is_usual(self) -> bool:
+        """Whether its parts are those that networks are built with, or not."""
+        return self.method == _USUAL
 
     def symmetry(self, data: ImageData) -> Symmetry:
         """How it acts on rows of pixels, and on logits of classes, which stay."""

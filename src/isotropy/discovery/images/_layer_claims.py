@@ -55,6 +55,11 @@ class LayerClaim:
         return [[self.path]] * self.depth + FREE[self.depth :]
 
     @property
+    def network(self) -> tuple[str, int]:
+        """What tells its network from others."""
+        return self.path, self.depth
+
+    @property
     def parts(self) -> frozenset[str]:
         """What the motions are made of."""
         return SHIFTS | TURNS if self.path == "group_conv" else SHIFTS
@@ -87,7 +92,7 @@ class LayerClaim:
     @property
     def method(self) -> str:
         """Why it was tried."""
-        return "types of layers by the evidence" if self.learned else "fewer strict layers"
+        return "types of layers by the evidence" + ("" if self.learned else ", and fewer of them")
 
     @property
     def _which(self) -> str:

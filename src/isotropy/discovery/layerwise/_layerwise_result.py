@@ -127,8 +127,13 @@ class LayerwiseResult:
     def __str__(self) -> str:
         value = self.learned.log_marginal_likelihood
         lines = [f"log evidence {value:.2f}", layer_table(self.types)]
-        if not self.learned.settled:
-            few = self.learned.unsettled[:3]
-            more = ", …" * (len(self.learned.unsettled) > 3)
-            lines.append(f"not settled: the evidence still asks for {', '.join(few)}{more}")
+        for names, words in (
+            (self.learned.unsettled, "the evidence still asks for"),
+            (self.learned.moving, "on their way are"),
+        ):
+            if names:
+                more = ", …" * (len(names) > 3)
+                lines.append(f"not settled: {words} {', '.join(names[:3])}{more}")
+        if all(layer.kind == "none" for layer in self.types.values()):
+            lines.append("the data determine no weight: the network has learned nothing")
         return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import isfinite
 
 import torch
@@ -14,9 +15,23 @@ from isotropy.nn import FactoredLinear, GroupConv2d, MapLinear, PathSum, SparseL
 _FREE = (MapLinear, FactoredLinear, SparseLinear)
 
 
+class StartingPrecisions(dict[str, float]):
+    """Precisions by tensor, and what they were made by.
+
+    Args:
+        found: The precisions.
+        hold_back: As for ``starting_precisions``.
+    """
+
+    def __init__(self, found: Mapping[str, float], hold_back: float | None) -> None:
+        super().__init__(found)
+        # the numbers follow from the weights, which are others when a run is gone on with
+        self.identity = {"hold_back": hold_back}
+
+
 def starting_precisions(
     model: nn.Module, tensors: list[str], hold_back: float | None
-) -> dict[str, float]:
+) -> StartingPrecisions:
     """A precision for each tensor; those of paths of less symmetry narrow their initial draw.
 
     Where all paths begin alike, a path that is not equivariant has learned much of the training
@@ -82,7 +97,7 @@ def starting_precisions(
                 found[name] = hold_back / (square or 1.0)
             elif "bias" in tensor.rpartition(".")[2]:
                 found[name] = hold_back
-    return found
+    return StartingPrecisions(found, hold_back)
 
 
 @torch.no_grad()
@@ -108,10 +123,12 @@ def begin_with_strict_paths(model: nn.Module) -> None:
             continue
         degrees = {path: _symmetry(module) for path, module in layer.paths.items()}
         strict = [path for path, degree in degrees.items() if degree == max(degrees.values())]
+        gain = len(layer.paths) / len(strict) ** 0.5
         for path in strict:
-            for tensor, parameter in layer.paths[path].named_parameters():
-                if layer.is_weight(path, tensor):
-                    parameter.mul_(len(layer.paths) / len(strict) ** 0.5)
+            named = layer.paths[path].named_parameters()
+            weights = [weight for name, weight in named if layer.is_weight(path, name)]
+            for weight in weights:  # factors, or stages, one after the other
+                weight.mul_(gain ** (1 / len(weights)))
 
 
 def _symmetry(path: nn.Module) -> int:
