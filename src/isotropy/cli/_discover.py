@@ -175,10 +175,13 @@ def _saved(
 def _tried(one: "str | Mapping[str, Any]") -> str:
     if isinstance(one, str):
         return one
+    from isotropy.discovery._finding import shown_p_value
+
     verdict = "confirmed" if one["confirmed"] else "not confirmed"
     if one["p_value"] is None:
-        return f"{one['name']}: not promising, cost {one['effect']:.2g}"
-    return f"{one['name']}: {verdict} (p = {one['p_value']:.2g}), cost {one['effect']:.2g}"
+        return f"{one['name']}: not promising, costs {100 * one['effect']:.2g} %"
+    chance = shown_p_value(one["p_value"])
+    return f"{one['name']}: {verdict} ({chance}), costs {100 * one['effect']:.2g} %"
 
 
 def _text(found: "dict[str, Findings]", tasks: "dict[str, Dataset]", saved: Any) -> str:

@@ -17,7 +17,7 @@ def reproduce(
         typer.Argument(metavar="ID", help="A table or figure; without one, all are listed."),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full/--quick", help="As published, or in about a minute.")
+        bool, typer.Option("--full/--quick", help="As published, or in a few minutes.")
     ] = False,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="How many models to train for each cell.")

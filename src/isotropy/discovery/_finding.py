@@ -36,6 +36,19 @@ _LISTS = (
 )
 
 
+_SMALLEST_SHOWN = 1e-6  # the normal approximation of the test says nothing of smaller chances
+
+
+def shown_p_value(value: float) -> str:
+    """A p-value in text.
+
+    Example:
+        >>> shown_p_value(0.0123), shown_p_value(1e-46)
+        ('p = 0.012', 'p < 1e-06')
+    """
+    return f"p = {value:.2g}" if value >= _SMALLEST_SHOWN else f"p < {_SMALLEST_SHOWN:.0e}"
+
+
 @dataclass(frozen=True)
 class Layout:
     """How rows of data are laid out for a model, channel by channel over positions.
@@ -316,8 +329,8 @@ class Finding:
             ) from error
 
     def __str__(self) -> str:
-        why = f": {self.trivial}" if self.trivial else f" (p = {self.p_value:.2g}), {self.cost}"
-        return f"{self.name}: {self.verdict}{why}"
+        why = f" ({shown_p_value(self.p_value)}), {self.cost}"
+        return f"{self.name}: {self.verdict}" + (f": {self.trivial}" if self.trivial else why)
 
     def _repr_html_(self) -> str:
         rest = str(self)[len(self.name) :]

@@ -17,7 +17,7 @@ class Settings:
     """How an experiment is to be run; ``None`` leaves a choice to it.
 
     Args:
-        full: Whether to run it as published; otherwise in about a minute on a CPU.
+        full: Whether to run it as published; otherwise in a few minutes on a CPU.
         seed: The seed of everything random.
         seeds: How many models are trained for each cell, each on data of its own.
         sizes: Numbers of training rows, for experiments that vary them.

@@ -345,7 +345,8 @@ def studied(
         parts = Finished(id, about, settings, _ignore)
         training = _Training(tasks[job.task], job, plan, settings)
         told = partial(_tell, progress, name, before * plan.epochs, len(jobs) * plan.epochs)
-        kept = parts.get([str(seed) for seed in seeds], partial(training.rows, about, told))
+        named = {f"{name}, seed {seed}": seed for seed in seeds}
+        kept = parts.get(list(named), partial(training.rows, about, told, named))
         found[name] = [Row(**row) for row in kept.values()]
         files.append(parts)
     notes = _notes(plan, list(tasks.values()), chosen["seeds"], settings.full)
@@ -476,9 +477,13 @@ class _Training:
     settings: Settings
 
     def rows(
-        self, about: dict[str, Any], progress: ProgressCallback, seeds: list[str]
+        self,
+        about: dict[str, Any],
+        progress: ProgressCallback,
+        seeds: Mapping[str, int],
+        names: list[str],
     ) -> list[dict[str, Any]]:
-        return [self._row(about, progress, int(seed)) for seed in seeds]
+        return [self._row(about, progress, seeds[name]) for name in names]
 
     def _row(self, about: dict[str, Any], progress: ProgressCallback, seed: int) -> dict[str, Any]:
         task, net, out = self.task, self.job.net, self.settings.out

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from isotropy.discovery import Finding, Findings
 
 _LOSS = re.compile(r"(\S.*) (-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
+_SMALLEST_P_VALUE = 1e-6  # the normal approximation of the test says nothing of smaller chances
 _SHOWN, _KEPT = 100, 2000  # letters of the text of a group, on the page and in its tooltip
 _STYLE = """
 :root { color-scheme: light dark; --line: #8884; --sure: #187a48; --not: #a85b12;
@@ -196,7 +197,8 @@ def _test(finding: Finding) -> str:
 
 
 def _p_value(finding: Finding) -> str:
-    return f"p = {short_number(finding.p_value)}" if finding.p_value else "p < 10⁻³⁰⁰"
+    small = finding.p_value < _SMALLEST_P_VALUE
+    return "p < 10⁻⁶" if small else f"p = {short_number(finding.p_value)}"
 
 
 def _note(note: str) -> str:
