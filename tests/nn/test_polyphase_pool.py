@@ -183,7 +183,7 @@ def test_images_with_flat_areas_are_followed(dtype: torch.dtype) -> None:
     energies = torch.stack(
         [x[..., i::2, j::2].sum((1, 2, 3)) for i in (0, 1) for j in (0, 1)], 1
     ).sort(1)[0]
-    clear = energies[:, -1] > energies[:, -2]  # and one of them the largest Σ x²
+    clear = energies[:, -1] > energies[:, -2]  # and one of them the largest Σ m²
     assert int(clear.sum()) > 10
     kept, moved = pool(x[clear]), pool(x[clear].roll((3, 5), (2, 3)))
     shifts = [

@@ -20,8 +20,9 @@ class PolyphasePool2d(nn.Module):
 
     Each sample chooses for itself, whatever else is in the batch. Slices of a group convolution
     lie on one grid and must stay on one, so they choose together. Where several phases have the
-    same largest value, as in images with flat areas, that with the largest Σ x² of them is kept;
-    where these are equal too, the first in order of (i, j), which no shift can follow.
+    same largest value, as in images with flat areas, that of them with the largest Σ m² is kept,
+    m the largest |x| of all channels at a place; where these are equal too, the first in order of
+    (i, j), which no shift can follow.
 
     Args:
         per_slice: Whether each slice of (n, channels, slices, h, w) chooses for itself. That is
@@ -53,9 +54,9 @@ class PolyphasePool2d(nn.Module):
         together = 1 if self.per_slice or x.ndim == 4 else (1, 2)
         with torch.no_grad():
             # channels first: memory is then read in order
-            largest = _of_phases(x.abs().amax(together, keepdim=True)).amax((-4, -2)).flatten(-2)
-            energy = x.square().sum(together, keepdim=True)
-            energy = _of_phases(energy).sum((-4, -2)).flatten(-2)
+            phases = _of_phases(x.abs().amax(together, keepdim=True))
+            largest = phases.amax((-4, -2)).flatten(-2)
+            energy = phases.square().sum((-4, -2)).flatten(-2)
             level = largest >= (1 - _EQUAL) * largest.amax(-1, keepdim=True)
             phase = energy.where(level, -1).argmax(-1, keepdim=True)
         rows = 2 * width * torch.arange(height // 2, device=x.device)
