@@ -9,14 +9,18 @@ import pytest
 import torch
 
 from isotropy.discovery import build_model
+from isotropy.discovery.images import _discover_images
+from isotropy.discovery.images._discover_images import _Search
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import (
+    SHIFTS,
     asked_motions,
     moved_at_random,
     usual_motions,
 )
 from isotropy.discovery.images._image_network import ImageNetwork
 from isotropy.discovery.images._image_predictors import FittedPredictor, channel_units, rivals
+from isotropy.discovery.images._layer_claims import LayerProposals
 from isotropy.groups import p4m
 
 FREE = ["factored", "conv"]
@@ -195,3 +199,52 @@ def test_rivals_are_the_best_without_each_part():
     assert rivals(every, shifts, 2) == [free]
     assert rivals(every, turns, 1) == [turned]
     assert rivals(every, shifts | turns, 1) == [turned, free]
+
+
+def test_fewer_rows_keep_all_groups_that_they_can():
+    rng = np.random.default_rng(0)
+    groups = np.concatenate([np.repeat(np.arange(3), 100), np.arange(3, 23)])
+    x, y = rng.normal(size=(320, 1, 4, 4)), np.arange(320) % 2
+    data = ImageData.of(x, y, None, groups)
+    few = data.at_most(60, seed=0)
+    assert few.groups is not None
+    assert (len(few.x), len(np.unique(few.groups))) == (60, 23)
+    assert len(data.at_most(10, seed=0).x) == 10
+    assert data.at_most(320, seed=0) is data
+
+
+def test_candidates_are_held_against_networks_that_are_not_built_with_them():
+    data = data_of(1, 4, 4)
+    search = _Search(data, 0.05, 0.05, 0, lambda step: None)
+    free, strict = (made((1, 4, 4), [paths] * 4).float() for paths in (FREE, ["conv"]))
+    search.predictors = [
+        FittedPredictor("free", free, 0.9),
+        FittedPredictor("strict", strict, 0.1, SHIFTS, 4),
+    ]
+    (asked,) = asked_motions(["Z(4)*Trivial(4)"], data)
+    losses, others = search._compared(asked, search.outside)
+    assert [torch.equal(other, search._losses(free, search.outside)) for other in others] == [True]
+    # the strict network is its own average, and would have lost nothing to itself
+    assert not torch.allclose(losses, others[0])
+    turns = next(one for one in usual_motions(data) if one.name.startswith("C(4)"))
+    assert turns.is_usual
+    _, others = search._compared(turns, search.outside)
+    assert torch.equal(others[0], search._losses(strict, search.outside))
+
+
+def test_a_claim_is_held_against_one_strict_layer_less(monkeypatch):
+    data = data_of(1, 4, 4)
+    search = _Search(data, 0.05, 0.05, 0, lambda step: None)
+    fitted: list[int] = []
+
+    def fit(data, paths, seed, *, told):
+        fitted.append(sum(path == ["conv"] for path in paths))
+        return made((1, 4, 4), paths).float(), {}, 0.5
+
+    monkeypatch.setattr(_discover_images, "fit_image_network", fit)
+    monkeypatch.setattr(_Search, "_is_promising", lambda self, claim: True)
+    claims = LayerProposals({"conv": 4}, {}, (4, 4)).claims("conv")
+    claim = search._deepest(claims)
+    assert claim is not None
+    assert (claim.depth, fitted) == (4, [4, 3])
+    assert [one.depth for one in rivals(search.predictors, claim.parts, claim.depth)] == [3]
