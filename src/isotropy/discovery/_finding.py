@@ -272,7 +272,7 @@ class Finding:
             "interval": list(self.interval),
             "symmetry": written,
             "custom": tables,
-            "layout": asdict(self.layout),
+            "layout": {**asdict(self.layout), "image": list(self.layout.image)},
             "model": spec,
         }
         lists = {name: list(getattr(self, name)) for name in _LISTS}
