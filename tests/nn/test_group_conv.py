@@ -16,7 +16,7 @@ from torch.func import functional_call, jacrev
 
 from isotropy.evidence import laplace
 from isotropy.groups import D, Group, S, p4, p4m
-from isotropy.nn import Linear, record
+from isotropy.nn import Linear, OnSlices, record
 from isotropy.nn._grid_group import GridGroup
 from isotropy.nn._group_conv import GroupConv2d, Lift, TurnedConv2d
 from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
@@ -592,3 +592,13 @@ def test_networks_run_on_a_gpu(form: Any) -> None:
 def test_bad_inputs(build: Callable[[], Any], sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         build()
+
+
+def test_any_layer_of_maps_is_a_path_beside_slices() -> None:
+    torch.manual_seed(0)
+    inner = nn.Conv2d(8, 12, 3, padding=1)
+    layer, x = OnSlices(inner, 4), torch.randn(5, 2, 4, 6, 6)
+    expected = inner(x.reshape(5, 8, 6, 6)).reshape(5, 3, 4, 6, 6)
+    assert torch.equal(layer(x), expected)
+    with pytest.raises(ValueError, match=r"shape \(n, channels, 4, h, w\), got \(5, 2, 3, 6, 6\)"):
+        layer(x[:, :, :3])

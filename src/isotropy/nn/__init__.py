@@ -15,6 +15,7 @@ from isotropy.nn._make_equivariant import make_equivariant
 from isotropy.nn._map_linear import MapLinear
 from isotropy.nn._mlp import MLP
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated
+from isotropy.nn._on_slices import OnSlices
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
 from isotropy.nn._radial_basis import RadialBasis, lengthscales
@@ -50,6 +51,7 @@ __all__ = [
     "MapLinear",
     "NeuralODE",
     "NormNonlinearity",
+    "OnSlices",
     "PathSum",
     "PolyphasePool2d",
     "RadialBasis",

@@ -13,6 +13,7 @@ from isotropy.nn._factored_linear import FactoredLinear
 from isotropy.nn._grid_group import GridGroupName
 from isotropy.nn._group_conv import Form, GroupConv2d, Lift
 from isotropy.nn._map_linear import MapLinear
+from isotropy.nn._on_slices import OnSlices
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
 from isotropy.nn._radial_basis import BasisKind
@@ -168,19 +169,6 @@ class LayerwiseNetwork(nn.Module):
         return y
 
 
-class _OnSlices(nn.Module):
-    """A path that takes the slices of a lifted map for further channels."""
-
-    def __init__(self, path: nn.Module, slices: int) -> None:
-        super().__init__()
-        self.path, self.slices = path, slices
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = self.path(x.flatten(1, 2))
-        lifted: Tensor = y.unflatten(1, (-1, self.slices))
-        return lifted
-
-
 def _checked(paths: Sequence[Path]) -> tuple[Path, ...]:
     known = get_args(Path)
     if isinstance(paths, str):
@@ -219,4 +207,4 @@ def _path(
     else:
         layer = {"fc": MapLinear, "factored": FactoredLinear, "sparse_fc": SparseLinear}[path]
         made = layer(into, out, *sizes, **kind)
-    return made if lift is None else _OnSlices(made, slices)
+    return made if lift is None else OnSlices(made, slices)

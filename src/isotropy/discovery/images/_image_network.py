@@ -16,6 +16,7 @@ from isotropy.nn import (
     GroupConv2d,
     GroupPool,
     Lift,
+    OnSlices,
     PathSum,
     PolyphasePool2d,
 )
@@ -139,18 +140,6 @@ class ImageNetwork(nn.Module):
         return y
 
 
-class _OnSlices(nn.Module):
-    """A path that takes the slices of a lifted map for further channels."""
-
-    def __init__(self, path: nn.Module, slices: int) -> None:
-        super().__init__()
-        self.path, self.slices = path, slices
-
-    def forward(self, x: Tensor) -> Tensor:
-        lifted: Tensor = self.path(x.flatten(1, 2)).unflatten(1, (-1, self.slices))
-        return lifted
-
-
 def _path(
     path: ImagePath,
     channels: tuple[int, int],
@@ -165,7 +154,7 @@ def _path(
     made: nn.Module = (
         CircularConv2d(into, out) if path == "conv" else FactoredLinear(into, out, *sizes)
     )
-    return made if lift is None else _OnSlices(made, slices)
+    return made if lift is None else OnSlices(made, slices)
 
 
 def working_grid(height: int, width: int) -> tuple[int, tuple[int, int]]:
