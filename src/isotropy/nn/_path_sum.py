@@ -28,12 +28,16 @@ class PathSum(nn.Module):
         pool: Applied to the sum of some of the paths before the rest is added: convolutions
             that choose a phase together stay equivariant together.
         pooled: The names of these paths.
+        squared_lengths: By path and tensor, the squared length c of what one unit of each entry
+            stands for, a number or a tensor of the parameter's shape; 1 where none is given. The
+            prior of an entry is then N(0, σ²/c): that of a path A = Σ βᵢ Aᵢ with orthogonal
+            matrices Aᵢ becomes N(0, σ²) in the space of A's, whatever the scale of Aᵢ.
 
     Raises:
         TypeError: If the paths are not given by name.
         ValueError: If there is no path, one has a dot in its name, widths differ, a variance is
             negative or belongs to no path, or there is a pool without paths or paths without a
-            pool.
+            pool; or squared lengths are of no tensor, of another shape or not positive.
 
     Example:
         >>> import torch
@@ -58,6 +62,7 @@ class PathSum(nn.Module):
         average: bool = False,
         pool: nn.Module | None = None,
         pooled: Collection[str] = (),
+        squared_lengths: Mapping[str, Mapping[str, Tensor | float]] | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(paths, Mapping):
@@ -102,6 +107,30 @@ class PathSum(nn.Module):
         for name in (name for name, value in given.items() if not value):
             for parameter in self.paths[name].parameters():
                 nn.init.zeros_(parameter).requires_grad_(False)
+        self._set_squared_lengths(squared_lengths or {})
+
+    def _set_squared_lengths(self, given: Mapping[str, Mapping[str, Tensor | float]]) -> None:
+        places = {tensor: k for k, tensor in enumerate(self.tensors)}
+        self._lengths: dict[int, str] = {}
+        for path, by_name in given.items():
+            for name, value in by_name.items():
+                place = places.get((path, name)) if name else None
+                if place is None:
+                    raise ValueError(
+                        "expected squared lengths for tensors of the paths, got some for "
+                        f"{name!r} of {path!r}"
+                    )
+                like = self.paths[path].get_parameter(name)
+                length = torch.as_tensor(value, dtype=like.dtype.to_real(), device=like.device)
+                if length.shape not in ((), like.shape) or not bool((length > 0).all()):
+                    raise ValueError(
+                        f"expected positive squared lengths for {name!r} of {path!r}, one or of "
+                        f"shape {tuple(like.shape)}, got shape {tuple(length.shape)}"
+                        + ("" if bool((length > 0).all()) else " with some that are not positive")
+                    )
+                self._lengths[place] = f"squared_lengths_{place}"
+                # what built the sum gives them again: no part of its state
+                self.register_buffer(self._lengths[place], length, persistent=False)
 
     @property
     def tensors(self) -> list[tuple[str, str]]:
@@ -147,6 +176,22 @@ class PathSum(nn.Module):
             if name
         }
 
+    @property
+    def tensor_squared_lengths(self) -> dict[str, Tensor]:
+        """The squared lengths of tensors that have some, by their name in this module.
+
+        Example:
+            >>> strict = nn.Linear(2, 2, bias=False)
+            >>> soft = PathSum({"a": strict}, squared_lengths={"a": {"weight": 3.0}})
+            >>> soft.tensor_squared_lengths
+            {'paths.a.weight': tensor(3.)}
+        """
+        tensors = self.tensors
+        return {
+            "paths.{}.{}".format(*tensors[place]): getattr(self, buffer)
+            for place, buffer in self._lengths.items()
+        }
+
     def is_weight(self, path: str, name: str) -> bool:
         """Whether a tensor of a path is a weight: neither a bias nor what shapes a basis.
 
@@ -187,21 +232,24 @@ class PathSum(nn.Module):
         return y / len(self.paths) if self.average else y
 
     def log_prior(self) -> Tensor:
-        """Log p(θ) = −½ Σ_k (‖θ_k‖²/σ_k² + dim θ_k · log 2πσ_k²), of all paths together.
+        """Log p(θ) = −½ Σ_k (c_k‖θ_k‖²/σ_k² + dim θ_k · log 2πσ_k²/c_k), of all paths together.
 
-        Add it, divided by the number of samples, to a mean log likelihood.
+        ``isotropy.nn.log_prior`` adds up those of all sums in a network.
         """
         total = self.log_variances.new_zeros(())
-        for (path, name), log_variance in zip(self.tensors, self.log_variances, strict=True):
+        for place, (path, name) in enumerate(self.tensors):
+            log_variance = self.log_variances[place]
             if not name:
                 continue
             parameter = self.paths[path].get_parameter(name)
             if not parameter.requires_grad and not bool(log_variance.isfinite()):
                 continue  # fixed at zero
-            square = parameter.abs().square().sum()
-            size = parameter.numel()
+            squares, constant = parameter.abs().square(), log_variance + log(2 * pi)
+            if place in self._lengths:
+                lengths = getattr(self, self._lengths[place])
+                squares, constant = lengths * squares, constant - lengths.log().mean()
             total = total - 0.5 * (
-                square / log_variance.exp() + size * (log_variance + log(2 * pi))
+                squares.sum() / log_variance.exp() + parameter.numel() * constant
             )
         return total
 
