@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from isotropy.evidence import evidence_gradient, laplace, learn_priors
 from isotropy.groups import O, S
-from isotropy.nn import EMLP, Linear, PathSum, RecordedModule
+from isotropy.nn import EMLP, HNN, MLP, Linear, PathSum, RecordedModule
 from isotropy.reps import Scalar, V
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
@@ -37,6 +37,14 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], str]] = {
         lambda: PathSum({"strict": Linear(V, V, O(3)), "free": nn.Linear(3, 3)}),
         (3,),
         "classification",
+    ),
+    "lengths": (
+        lambda: PathSum(
+            {"a": nn.Linear(3, 4), "b": nn.Linear(3, 4)},
+            squared_lengths={"a": {"weight": torch.tensor([0.2, 1.0, 7.0]).expand(4, 3)}},
+        ),
+        (3,),
+        "regression",
     ),
 }
 
@@ -76,6 +84,41 @@ def test_random_passes_run_there(passes: str) -> None:
     assert float((there - here).norm() / here.norm()) < 0.2
 
 
+def test_summed_passes_are_the_same_there() -> None:
+    """Columns go backwards together there, with signs from the same generator."""
+    torch.manual_seed(0)
+    model = HNN(MLP(4, 1, channels=6, layers=2)).double()
+    x, y = torch.randn(50, 4, dtype=torch.float64), torch.randn(50, 4, dtype=torch.float64)
+    options = {"structure": "diagonal", "passes": "summed", "batch_size": 16}
+    here = laplace(model, "regression", (x, y), **options)
+    there = laplace(copy.deepcopy(model).cuda(), "regression", (x, y), **options)
+    assert here.blocks.keys() == there.blocks.keys()
+    for name, (block,) in there.blocks.items():
+        torch.testing.assert_close(block.values.cpu(), here.blocks[name][0].values)
+
+
+def test_strong_and_weak_pulls_of_lengths_are_the_same_there() -> None:
+    model, loss, data = made("lengths")
+    found = []
+    for device in ("cpu", "cuda"):
+        trained = copy.deepcopy(model).to(device)
+        precisions = {"paths.a": 900.0, "paths.b": 0.5}
+        learned = learn_priors(
+            trained,
+            loss,
+            data,
+            epochs=4,
+            batch_size=25,
+            precisions=precisions,
+            optimiser=torch.optim.SGD,
+            learning_rate=0.05,
+        )
+        found.append((learned.losses, [p.detach().cpu() for p in trained.parameters()]))
+    (here, expected), (there, values) = found
+    assert there == pytest.approx(here, rel=1e-9)
+    torch.testing.assert_close(values, expected, rtol=1e-8, atol=1e-10)
+
+
 class Stretched(RecordedModule):
     def __init__(self) -> None:
         super().__init__()
@@ -98,7 +141,7 @@ def test_gradients_of_hyperparameters_are_the_same() -> None:
     torch.testing.assert_close(there["scale"].cpu(), here["scale"])
 
 
-@pytest.mark.parametrize("name", ["convolutions", "EMLP", "soft"])
+@pytest.mark.parametrize("name", ["convolutions", "EMLP", "soft", "lengths"])
 def test_captured_steps_train_as_eager_ones(name: str) -> None:
     """The last batch is a smaller one, and the noise of a regression changes on the way."""
     model, loss, data = made(name)

@@ -1,6 +1,7 @@
 """What comes in: loading anything, tasks that know their symmetry, dynamical systems."""
 
 from isotropy.data._augment import Augment
+from isotropy.data._broken_inertia import modified_inertia
 from isotropy.data._dataset import Dataset
 from isotropy.data._digit_tasks import (
     QuadrantDigits,
@@ -10,7 +11,7 @@ from isotropy.data._digit_tasks import (
     standardised,
     translated,
 )
-from isotropy.data._double_spring_pendulum import double_spring_pendulum
+from isotropy.data._double_spring_pendulum import double_spring_pendulum, windy_pendulum
 from isotropy.data._fetch import fetch, fetch_digest
 from isotropy.data._hamiltonian_systems import Chunks, HamiltonianSystem
 from isotropy.data._image_warps import resized
@@ -29,6 +30,7 @@ from isotropy.data._sharing_tasks import (
 )
 from isotropy.data._sum_of_numbers import PositionwiseSum, SumOfNumbers, sum_of_numbers
 from isotropy.data._task import Scaling, Splits, Task
+from isotropy.data._uci_tables import as_images, image_shape, uci, uci_names, uci_split
 
 __all__ = [
     "Augment",
@@ -43,6 +45,7 @@ __all__ = [
     "Splits",
     "SumOfNumbers",
     "Task",
+    "as_images",
     "breaking_cost",
     "broken",
     "cross_correlation",
@@ -50,11 +53,13 @@ __all__ = [
     "fetch",
     "fetch_digest",
     "geometric_mean",
+    "image_shape",
     "in_quadrants",
     "inertia",
     "load",
     "load_model",
     "lorentz_scattering",
+    "modified_inertia",
     "noisy_steps",
     "o5_invariant",
     "planted_nulls",
@@ -67,5 +72,9 @@ __all__ = [
     "standardised",
     "sum_of_numbers",
     "translated",
+    "uci",
+    "uci_names",
+    "uci_split",
+    "windy_pendulum",
     "with_noise",
 ]

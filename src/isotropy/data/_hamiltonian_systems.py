@@ -48,6 +48,9 @@ class HamiltonianSystem:
         draw_initial: (n, generator) ↦ initial states, float64 of shape (n, d).
         conserved: Quantities that stay constant along trajectories, functions like ``hamiltonian``.
         also: Subgroups that are tried beside the symmetry's own group.
+        approximately: Larger groups that the system would have without a term that breaks them;
+            the system says by how much.
+        misspecified: Groups that a paper tries although they are no symmetry, not even nearly.
 
     Raises:
         ValueError: If the states cannot be split into positions and momenta, or the field is of
@@ -79,6 +82,8 @@ class HamiltonianSystem:
         default_factory=dict, repr=False, compare=False
     )
     also: tuple[Group, ...] = ()
+    approximately: tuple[Group, ...] = ()
+    misspecified: tuple[Group, ...] = ()
 
     def __post_init__(self) -> None:
         width, out = self.symmetry.rep_in.size(), self.symmetry.rep_out.size()

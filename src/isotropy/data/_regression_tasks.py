@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from isotropy.data._task import Task, require_count
-from isotropy.groups import O13, SO, SO13, O, SO13p
+from isotropy.groups import O13, SL, SO, SO13, O, SO13p
 from isotropy.reps import Scalar, Symmetry, V
 
 
@@ -39,6 +39,10 @@ def inertia(points: int = 5) -> Task:
     I = Σᵢ mᵢ (‖xᵢ‖² 1 − xᵢ xᵢᵀ),  mᵢ = softplus(N(0, 1)), xᵢ ~ N(0, 1)³. The input is all masses,
     then all positions; the output is the matrix, row by row.
 
+    The group that the thesis tries although it is wrong here is SL(3) (3.5.1): the lengths ‖xᵢ‖
+    are not its invariants. :func:`~isotropy.data.modified_inertia` is the same task with O(3)
+    broken.
+
     Args:
         points: How many masses.
 
@@ -54,8 +58,9 @@ def inertia(points: int = 5) -> Task:
         f"inertia({points})",
         Symmetry(O(3), points * Scalar + points * V, V * V),
         (SO(3),),
-        partial(_masses_and_positions, points),
-        partial(_inertia_tensor, points),
+        partial(masses_and_positions, points),
+        partial(inertia_tensor, points),
+        misspecified=(SL(3),),
     )
 
 
@@ -117,7 +122,8 @@ def _normal(width: int, n: int, rng: torch.Generator) -> Tensor:
     return torch.randn(n, width, dtype=torch.float64, generator=rng, device=rng.device)
 
 
-def _masses_and_positions(points: int, n: int, rng: torch.Generator) -> Tensor:
+def masses_and_positions(points: int, n: int, rng: torch.Generator) -> Tensor:
+    """All masses, then all positions: the inputs of ``inertia``, shape (n, 4·points)."""
     x = _normal(4 * points, n, rng)
     x[:, :points] = torch.nn.functional.softplus(x[:, :points])
     return x
@@ -134,7 +140,8 @@ def _two_vector_invariant(x: Tensor) -> Tensor:
     return (a.sin() - b**3 / 2 + cosine).unsqueeze(-1)
 
 
-def _inertia_tensor(points: int, x: Tensor) -> Tensor:
+def inertia_tensor(points: int, x: Tensor) -> Tensor:
+    """The target of ``inertia``, shape (*, 9)."""
     masses = x[..., :points]
     positions = x[..., points:].unflatten(-1, (points, 3))
     second_moment = torch.einsum("...i,...ia,...ib->...ab", masses, positions, positions)

@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback
 from isotropy.evidence._captured import require_usable
-from isotropy.evidence._curvature_pass import CurvatureOptions, CurvaturePass, Passes
+from isotropy.evidence._curvature_options import CurvatureOptions, Passes
+from isotropy.evidence._curvature_pass import CurvaturePass
 from isotropy.evidence._laplace import Laplace
 from isotropy.evidence._likelihoods import classes_without_samples
 from isotropy.evidence._losses import likelihood_of
+from isotropy.evidence._path_priors import prior_lengths
 from isotropy.evidence._precision_groups import Groups, Precisions, groups_of
 from isotropy.evidence._sharing import Sharing, SharingModes
 from isotropy.evidence._sums import Structure, Sums
@@ -30,7 +32,7 @@ def laplace(
     groups: Groups = None,
     structure: Structure = "kronecker",
     passes: Passes = "exact",
-    probes: int = 1,
+    probes: int | None = None,
     sharing: Sharing = "expand",
     subset: int | None = None,
     batch_size: int = 256,
@@ -50,9 +52,21 @@ def laplace(
     - "diagonal": the exact diagonal;
     - "full": all of it, for small networks.
 
+    With ``structure="diagonal", passes="summed"`` any network will do, also one whose outputs
+    are derivatives or solutions of a differential equation: the diagonal is the mean square of
+    gradients of Σ_n ⟨v_n, f(x_n)⟩ for random v. It needs no notes of operations, and outputs
+    must depend on their own sample alone, which is not checked. The estimate ĥ of an entry is
+    unbiased; log(1 + ĥ/δ) and ĥ/(ĥ + δ) are concave, and thus in the mean too small, by at most
+    about 1/k for k squares, ``probes`` times the number of batches: smaller batches help, too.
+    Over the many entries of a group only this bias remains. A parameter that does not reach the
+    outputs, such as the last bias of a Hamiltonian, has no curvature.
+
+    Entries with squared lengths c in a ``PathSum`` have the prior N(0, 1/(δc)).
+
     Args:
         model: A network whose layers are those of torch (linear, convolutions, normalisations),
-            ours, or your own that note their operations (``isotropy.nn.RecordedModule``).
+            ours, or your own that note their operations (``isotropy.nn.RecordedModule``); any
+            with ``passes="summed"``.
         loss: "classification", "binary" or "regression", or a loss of torch that means it.
         data: A pair (inputs, targets), a data set, or a loader of such pairs.
         params: The parameters to integrate out and their values; by default all that require
@@ -63,8 +77,9 @@ def laplace(
         structure: The form of the curvature.
         passes: "exact" for as many backward passes as there are outputs; "sampled" for labels
             drawn from the model; "signs" for random combinations. The latter two estimate the
-            output factors from ``probes`` passes, for many outputs.
-        probes: The number of random passes.
+            output factors from ``probes`` passes, for many outputs. "summed" for random
+            combinations of all outputs of a batch.
+        probes: The number of random passes for each batch; 1 where None, and 16 for "summed".
         sharing: What KFAC does along axes that share weights: "expand" (rows as if they were
             samples), "reduce" (their mean and sum), "exact" (no factors), or one of these for
             each of "space" (positions of a map), "position" (other axes), "group" (things that
@@ -179,6 +194,7 @@ def from_sums(work: CurvaturePass, sums: Sums, groups: Groups) -> Laplace:
         work.likelihood,
         sums.statistics * sums.scale,
         float(sums.total),
+        prior_lengths(work.model, parameters),
     )
 
 

@@ -126,11 +126,12 @@ class BatchCurvature:
         """Add what one or several columns of the root of the output curvature give.
 
         Args:
-            gradients: For each of ``outputs`` the gradient there, shape (columns · samples, …)
-                with columns slowest; None where the output leads nowhere.
+            gradients: For each of ``outputs`` the gradient there, shape (columns, samples, …);
+                None where the output leads nowhere.
             columns: How many columns there are.
         """
-        at = {id(o): g for o, g in zip(self.outputs, gradients, strict=True)}
+        flat = [None if g is None else g.flatten(0, 1) for g in gradients]
+        at = {id(o): g for o, g in zip(self.outputs, flat, strict=True)}
         for operations, squares in self.alike:
             gradient = at[id(operations[0].output)]
             if gradient is None:

@@ -9,6 +9,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from isotropy._run import require_memory
+
+_ALIKE = 1e-6  # relative: lengths may be those of single precision
+
 
 @dataclass(frozen=True, eq=False)
 class KroneckerBlock:
@@ -50,6 +54,33 @@ class KroneckerBlock:
         matrices = [torch.kron(b, a) for a, b in pairs]
         return _in_order(torch.block_diag(*matrices), self.entries)
 
+    def relative_to(self, lengths: Tensor) -> KroneckerBlock | DenseBlock:
+        """C^-½ H C^-½ for squared lengths c of the flat parameter, in float64.
+
+        A Kronecker product again where c[o,i] = r[o] s[i] in every block; dense otherwise.
+        """
+        c = lengths if self.entries is None else lengths[self.entries.flatten()]
+        c = c.reshape(len(self.input), self.output.shape[-1], self.input.shape[-1])
+        columns, rows = c[:, :1], c[..., :1] / c[:, :1, :1]
+        if not _alike(rows * columns, c):
+            return self._dense_relative_to(lengths)
+        root = columns.rsqrt()
+        inner, outer = self.input * root.mT * root, self.output
+        if bool((rows != 1).any()):
+            root = rows.rsqrt()
+            root = root[:1] if _alike(rows, rows[:1]) else root  # a shared factor stays so
+            outer = outer * root * root.mT
+        return KroneckerBlock(inner, outer, self.entries)
+
+    def _dense_relative_to(self, lengths: Tensor) -> DenseBlock:
+        require_memory(
+            32 * self.size**2,
+            f"the curvature of {self.size:,} entries whose squared lengths are no product",
+            "take structure='diagonal'",
+        )
+        order = None if self.entries is None else self.entries.flatten().sort().values
+        return DenseBlock(self.dense(), order).relative_to(lengths)
+
 
 @dataclass(frozen=True, eq=False)
 class DenseBlock:
@@ -81,6 +112,11 @@ class DenseBlock:
         """H in the order of the parameter, shape (size, size)."""
         return _in_order(self.matrix, self.entries)
 
+    def relative_to(self, lengths: Tensor) -> DenseBlock:
+        """C^-½ H C^-½ for squared lengths c of the flat parameter, in float64."""
+        root = (lengths if self.entries is None else lengths[self.entries.flatten()]).rsqrt()
+        return DenseBlock(root.unsqueeze(1) * self.matrix * root, self.entries)
+
 
 @dataclass(frozen=True, eq=False)
 class DiagonalBlock:
@@ -107,6 +143,11 @@ class DiagonalBlock:
         """The diagonal matrix in the order of the parameter, shape (size, size)."""
         return _in_order(torch.diag(self.values), self.entries)
 
+    def relative_to(self, lengths: Tensor) -> DiagonalBlock:
+        """C^-½ H C^-½ for squared lengths c of the flat parameter, in float64."""
+        c = lengths if self.entries is None else lengths[self.entries.flatten()]
+        return DiagonalBlock(self.values / c, self.entries)
+
 
 Block: TypeAlias = KroneckerBlock | DenseBlock | DiagonalBlock
 
@@ -124,6 +165,10 @@ def above_rounding(values: Tensor) -> Tensor:
     """Ascending eigenvalues, with those zero that rounding may have made."""
     least = values[..., -1:] * values.shape[-1] * torch.finfo(values.dtype).eps
     return torch.where(values > least, values, 0.0)
+
+
+def _alike(some: Tensor, other: Tensor) -> bool:
+    return bool(((some - other).abs() <= _ALIKE * other).all())
 
 
 def _in_order(matrix: Tensor, entries: Tensor | None) -> Tensor:

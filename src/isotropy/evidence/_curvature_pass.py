@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext
 from itertools import islice
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,46 +18,15 @@ from isotropy.evidence._captured import (
     require_one_layout,
     require_separate,
 )
+from isotropy.evidence._curvature_options import CurvatureOptions
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._output_curvature import root_columns, sampled_columns, sign_columns
-from isotropy.evidence._sharing import SharingModes
-from isotropy.evidence._sums import Structure, Sums
+from isotropy.evidence._summed_curvature import SummedCurvature
+from isotropy.evidence._sums import Sums
 from isotropy.nn import LinearOperation, record
 
-Passes: TypeAlias = Literal["exact", "sampled", "signs"]
 _FEW = 16  # samples for the check that operations account for all parameters
 _LARGEST_STACK = 2**13  # rows of all columns that go backwards together on a GPU
-
-
-@dataclass(frozen=True)
-class CurvatureOptions:
-    """How curvature is computed.
-
-    Args:
-        structure: Its form.
-        passes: "exact" for one backward pass for each column of the root of the output
-            curvature, "sampled" for labels drawn from the model, "signs" for random signs.
-        probes: How many random passes.
-        sharing: What is done along shared axes.
-        seed: Of the random passes.
-        create_graph: Whether the sums keep the graph they came from.
-    """
-
-    structure: Structure = "kronecker"
-    passes: Passes = "exact"
-    probes: int = 1
-    sharing: SharingModes = field(default_factory=lambda: SharingModes.of("expand"))
-    seed: int = 0
-    create_graph: bool = False
-
-    def __post_init__(self) -> None:
-        for name, kind in (("structure", Structure), ("passes", Passes)):
-            value, known = getattr(self, name), get_args(kind)
-            if value not in known:
-                names = ", ".join(map(repr, known))
-                raise ValueError(f"expected {name} {names}, got {value!r}")
-        if isinstance(self.probes, bool) or not isinstance(self.probes, int) or self.probes < 1:
-            raise ValueError(f"expected a positive number of probes, got {self.probes!r}")
 
 
 class CurvaturePass:
@@ -135,7 +103,9 @@ class CurvaturePass:
             yield sums
 
     def _call(self, x: Tensor) -> tuple[Tensor, list[LinearOperation]]:
-        with record(self.model) as operations:
+        nothing: list[LinearOperation] = []
+        heard = nullcontext(nothing) if self.options.is_summed else record(self.model)
+        with heard as operations:
             if self.own:
                 outputs = self.model(x)
             else:
@@ -156,11 +126,15 @@ class CurvaturePass:
         if not bool(outputs.isfinite().all()):
             return  # the likelihood says so, with the place
         sharing, structure = self.options.sharing, self.options.structure
-        sharing.require_known(operations)
-        if not outputs.requires_grad:
+        summed = self.options.is_summed
+        if not summed:
+            sharing.require_known(operations)
+        if not outputs.requires_grad or (summed and not self._reaches(outputs)):
             raise ValueError(
                 "expected outputs that depend on the parameters by autograd, got none that do"
             )
+        if summed:
+            return
         require_captured(self.model, self.parameters, outputs, operations)
         noted = [o for o in operations if o.parameter in self.parameters]
         noted = [o for o in noted if o.output.requires_grad]
@@ -172,6 +146,13 @@ class CurvaturePass:
         if structure == "kronecker":
             require_one_layout(noted)
 
+    def _reaches(self, outputs: Tensor) -> bool:
+        """Whether any of the parameters matters for the outputs."""
+        ends = list(self.parameters.values())
+        ones = torch.ones_like(outputs)
+        found = torch.autograd.grad(outputs, ends, ones, allow_unused=True)
+        return any(gradient is not None for gradient in found)
+
     def _add(self, sums: Sums, x: Tensor, y: Tensor, generator: torch.Generator) -> None:
         outputs, operations = self._call(x)
         statistics = self.likelihood.statistics(outputs, y)
@@ -179,24 +160,27 @@ class CurvaturePass:
         sums.statistics = sums.statistics + (statistics if graph else statistics.detach())
         sums.samples = sums.samples + x.shape[0]
         sums.class_counts = _added(sums.class_counts, self.likelihood.class_counts(outputs, y))
-        noted = [o for o in operations if o.parameter in self.parameters]
         with torch.set_grad_enabled(graph):
-            batch = BatchCurvature(
-                sums,
-                noted,
-                self.parameters,
-                x.shape[0],
-                self.options.structure,
-                self.options.sharing,
-            )
+            batch = self._batch(sums, operations, x.shape[0])
             for stack in self._stacks(outputs if graph else outputs.detach(), generator):
                 for gradients, count in self._backwards(outputs, batch.outputs, stack):
                     batch.add_columns(gradients, count)
             batch.finish()
 
+    def _batch(
+        self, sums: Sums, operations: Sequence[LinearOperation], samples: int
+    ) -> BatchCurvature | SummedCurvature:
+        if self.options.is_summed:
+            return SummedCurvature(sums, self.parameters)
+        noted = [o for o in operations if o.parameter in self.parameters]
+        options = self.options
+        return BatchCurvature(
+            sums, noted, self.parameters, samples, options.structure, options.sharing
+        )
+
     def _columns(self, outputs: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
         """Columns v of a root of the output curvature, Σ vvᵀ = Λ, or random ones."""
-        probes = self.options.probes
+        probes = self.options.random_passes
         if self.options.passes == "exact":
             return root_columns(self.likelihood, outputs)
         if self.options.passes == "sampled":
@@ -221,7 +205,7 @@ class CurvaturePass:
     def _backwards(
         self, outputs: Tensor, ends: Sequence[Tensor], stack: Tensor
     ) -> Iterator[tuple[Sequence[Tensor | None], int]]:
-        """Gradients at the ends, shape (columns · samples, …), and the number of columns."""
+        """Gradients at the ends, shape (columns, *end.shape), and the number of columns."""
         if len(stack) > 1 and not self.one_by_one:
             try:
                 found = torch.autograd.grad(
@@ -232,18 +216,16 @@ class CurvaturePass:
                     allow_unused=True,
                     is_grads_batched=True,
                 )
-                yield [None if g is None else g.flatten(0, 1) for g in found], len(stack)
+                yield found, len(stack)
                 return
             except RuntimeError:  # memory, or an operation that cannot be batched
                 self.one_by_one = True
         graph = self.options.create_graph
         for column in stack:
-            yield (
-                torch.autograd.grad(
-                    outputs, ends, column, retain_graph=True, create_graph=graph, allow_unused=True
-                ),
-                1,
+            found = torch.autograd.grad(
+                outputs, ends, column, retain_graph=True, create_graph=graph, allow_unused=True
             )
+            yield [None if g is None else g.unsqueeze(0) for g in found], 1
 
 
 def _empty(device: torch.device) -> Sums:

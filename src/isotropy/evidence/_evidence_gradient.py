@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.evidence._approximate import from_sums, prepared
-from isotropy.evidence._curvature_pass import CurvatureOptions, Passes
+from isotropy.evidence._curvature_options import CurvatureOptions, Passes
 from isotropy.evidence._precision_groups import Groups, Precisions
 from isotropy.evidence._sharing import Sharing, SharingModes
 from isotropy.evidence._sums import Structure
@@ -29,7 +29,7 @@ def evidence_gradient(
     groups: Groups = None,
     structure: Structure = "kronecker",
     passes: Passes = "exact",
-    probes: int = 1,
+    probes: int | None = None,
     sharing: Sharing = "expand",
     subset: int | None = None,
     batch_size: int = 256,

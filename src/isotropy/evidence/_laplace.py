@@ -23,6 +23,9 @@ class Laplace:
 
         log p(D) ≈ log p(D|θ) − ½ Σ δ‖θ‖² − ½ log det(1 + δ⁻¹ H)             (paper Eq. 9)
 
+    Where a ``PathSum`` has squared lengths c of entries, their prior is N(0, (δc)⁻¹): ‖θ‖² is
+    Σ cθ² throughout, and H is taken relative to them, as C^-½ H C^-½.
+
     A temperature T stands for the likelihood p(D|θ)^{1/T}: log p(D|θ) and H are divided by it.
     For regression with noise σ the likelihood is N(f(x), σ²).
 
@@ -33,6 +36,7 @@ class Laplace:
         groups: The precision group of each.
         blocks: H by parameter, a list of blocks for each; for the full structure one block
             under "" for all parameters in order.
+        lengths: The squared lengths of parameters that have some, by name.
         samples: The number of data that the curvature stands for.
     """
 
@@ -44,13 +48,18 @@ class Laplace:
         likelihood: Likelihood,
         statistics: Tensor,
         samples: float,
+        lengths: Mapping[str, Tensor] | None = None,
     ) -> None:
         self.parameters, self.groups = dict(parameters), dict(groups)
         order = [name for name in ("", *parameters) if name in blocks]
         self.blocks = {name: list(blocks[name]) for name in order}
         self.likelihood, self.samples = likelihood, samples
         self._statistics = statistics
+        self.lengths = dict(lengths or {})
         self._squares = {name: p.double().square().sum() for name, p in parameters.items()}
+        for name, c in self.lengths.items():
+            self._squares[name] = (c * self.parameters[name].double().square()).sum()
+        self._relative_blocks = self._relative_to_lengths()
 
     def __repr__(self) -> str:
         size = sum(self.group_sizes.values())
@@ -73,11 +82,29 @@ class Laplace:
             sizes[group] = sizes.get(group, 0) + parameter.numel()
         return sizes
 
+    def _relative_to_lengths(self) -> dict[str, list[Block]]:
+        if not self.lengths:
+            return self.blocks
+        flat = {
+            name: c.double().expand(self.parameters[name].shape).flatten()
+            for name, c in self.lengths.items()
+        }
+        if self.is_full:
+            whole = [
+                flat[name] if name in flat else p.new_ones(p.numel(), dtype=torch.float64)
+                for name, p in self.parameters.items()
+            ]
+            flat = {"": torch.cat(whole)}
+        return {
+            name: [block.relative_to(flat[name]) for block in blocks] if name in flat else blocks
+            for name, blocks in self.blocks.items()
+        }
+
     def eigenvalues(self) -> dict[str, Tensor]:
         """The eigenvalues of H by parameter; those that are zero for want of use are left out."""
         return {
             name: torch.cat([block.eigenvalues() for block in blocks])
-            for name, blocks in self.blocks.items()
+            for name, blocks in self._relative_blocks.items()
         }
 
     def log_likelihood(
@@ -95,7 +122,7 @@ class Laplace:
         return whole / _temperature(temperature)
 
     def log_prior(self, precisions: Precisions = 1.0) -> Tensor:
-        """Log p(θ) = ½ Σ (P log δ/2π − δ‖θ‖²) over groups.
+        """Log p(θ) = ½ Σ (P log δ/2π − δ‖θ‖²) over groups, and ½ Σ log c where there are lengths.
 
         Args:
             precisions: δ, one for all groups or one for each by name.
@@ -105,6 +132,10 @@ class Laplace:
             p.numel() * (delta[self.groups[name]].log() - log(2 * pi))
             - delta[self.groups[name]] * self._squares[name]
             for name, p in self.parameters.items()
+        ]
+        terms += [
+            c.double().log().expand(self.parameters[name].shape).sum()
+            for name, c in self.lengths.items()
         ]
         return torch.stack([term.to(self._statistics.device) for term in terms]).sum() / 2
 
@@ -171,7 +202,7 @@ class Laplace:
 
     def _relative_curvature(self, delta: Mapping[str, Tensor]) -> Tensor:
         """δ^-½ H δ^-½ of all parameters together."""
-        (block,) = self.blocks[""]
+        (block,) = self._relative_blocks[""]
         assert isinstance(block, DenseBlock)
         root = torch.cat(
             [
@@ -195,7 +226,7 @@ class Laplace:
         return self._relative_eigenvalues(precision_of(self.groups.values(), precisions))
 
     def squared_norms(self) -> dict[str, float]:
-        """‖θ‖² by group."""
+        """‖θ‖² by group; Σ cθ² where there are lengths."""
         found: dict[str, float] = {}
         for name, square in self._squares.items():
             group = self.groups[name]

@@ -53,6 +53,11 @@ def learn_priors(
     up the log evidence (paper section 4). A path that the data do not need ends with a high
     precision and close to zero.
 
+    Entries with squared lengths c in a ``PathSum`` have the prior N(0, 1/(δc)), and δcθ² in place
+    of δθ². For a network of which ``laplace`` does not hear all operations (a Hamiltonian one,
+    the solver of a differential equation) take
+    ``curvature={"structure": "diagonal", "passes": "summed"}``.
+
     The parameters of ``model`` are trained in place; frozen ones stay. Where it has ``PathSum``
     layers, their prior variances begin and are kept at what is learned, tensor by tensor:
     σ² = 1/δ. Whatever stops the training, the

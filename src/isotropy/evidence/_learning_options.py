@@ -8,7 +8,7 @@ from math import inf
 from numbers import Integral, Real
 from typing import Any, Literal, get_args
 
-from isotropy.evidence._curvature_pass import CurvatureOptions
+from isotropy.evidence._curvature_options import CurvatureOptions
 from isotropy.evidence._prior_updates import Schedule, Steps
 from isotropy.evidence._sharing import SharingModes
 
@@ -87,7 +87,7 @@ class LearningOptions:
         return CurvatureOptions(
             given.get("structure", "kronecker"),
             given.get("passes", "exact"),
-            given.get("probes", 1),
+            given.get("probes"),
             SharingModes.of(given.get("sharing", "expand")),
             self.seed,
         )

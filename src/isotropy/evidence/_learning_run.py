@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
@@ -31,7 +31,7 @@ from isotropy.evidence._map_training import (
     training_batches,
     whole_arrays,
 )
-from isotropy.evidence._path_priors import PathPriors
+from isotropy.evidence._path_priors import PathPriors, prior_lengths
 from isotropy.evidence._precision_groups import (
     Groups,
     Precisions,
@@ -43,6 +43,7 @@ from isotropy.evidence._prior_history import LearnedPriors, PriorEstimate, unset
 from isotropy.evidence._prior_updates import HyperparameterUpdates, PriorUpdates
 from isotropy.evidence._training_state import (
     Randomness,
+    digest_of,
     made_optimiser,
     model_tensors,
     modes_kept,
@@ -99,6 +100,7 @@ class LearningRun:
             groups = {n: group for n, group in path_groups(bare).items() if n in parameters}
         self.groups = groups_of(parameters, groups)
         self.paths = PathPriors(bare, self.groups)
+        lengths = prior_lengths(bare, parameters)
         start = dict.fromkeys(self.groups.values(), 1.0) | self.paths.precisions()
         if precisions is not None:
             start = {n: float(p) for n, p in precision_of(start, precisions).items()}
@@ -132,6 +134,7 @@ class LearningRun:
             epochs=options.epochs,
             temperature=options.temperature,
             hyperparameters=[own[name] for name in names],
+            lengths=lengths,
             cuda_graph=options.cuda_graph,
         )
         self.randomness = Randomness(generators_of(self.source, evidence_data), like.device)
@@ -145,7 +148,7 @@ class LearningRun:
         self.checkpoint: LearningCheckpoint | None = None
         if checkpoint is not None:
             about = {
-                "model": model_identity(bare),
+                "model": model_identity(bare) | _lengths_identity(lengths),
                 "loss": self.likelihood.name,
                 "groups": self.groups,
                 "precisions": _identity(precisions),
@@ -299,6 +302,11 @@ class LearningRun:
             tuple(state.losses),
             found,
         )
+
+
+def _lengths_identity(lengths: Mapping[str, Tensor]) -> dict[str, str]:
+    """Which priors entries have beside their precision: no part of the state of a network."""
+    return {f"squared lengths of {name}": digest_of(c) for name, c in lengths.items()}
 
 
 def _identity(precisions: Precisions | None) -> Any:

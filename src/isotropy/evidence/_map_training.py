@@ -17,17 +17,16 @@ from isotropy.evidence._batches import Batches, batches_of
 from isotropy.evidence._graphed_gradient import GraphedGradient
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._loaders import loader_of
+from isotropy.evidence._prior_pull import PriorPull
 from isotropy.evidence._prior_updates import Schedule, share_of_rate
 
-# of step size times pull: above 2 gradient steps diverge, and well below they oscillate
-_STRONG = 0.5
 _LEAST = 1e-6  # of 1 − momentum
 # a loss that has grown by this much will not come back
 _EXPLODED = 1e6
 
 
 class MapTraining:
-    """Epochs of gradient steps on −log p(D|θ)/T + ½ Σ δ‖θ‖², divided by the number N of samples.
+    """Epochs of gradient steps on −log p(D|θ)/T + ½ Σ δcθ², divided by the number N of samples.
 
     Args:
         model: The network.
@@ -40,6 +39,7 @@ class MapTraining:
         epochs: How many epochs there will be.
         temperature: T.
         hyperparameters: What is not trained here; no gradients are computed for them.
+        lengths: The squared lengths c of parameters that have some, by name; 1 for the others.
         cuda_graph: Whether steps on a GPU are captured once and replayed.
     """
 
@@ -56,6 +56,7 @@ class MapTraining:
         epochs: int,
         temperature: float,
         hyperparameters: Sequence[Tensor] = (),
+        lengths: Mapping[str, Tensor] | None = None,
         cuda_graph: bool = False,
     ) -> None:
         self.model, self.likelihood, self.batches = model, likelihood, batches
@@ -64,6 +65,7 @@ class MapTraining:
         self._rates = [group["lr"] for group in optimiser.param_groups]
         self._schedule, self._epochs, self._temperature = schedule, epochs, temperature
         values = list(self.parameters.values())
+        self._prior = PriorPull(values, [(lengths or {}).get(name) for name in self.parameters])
         self._first: float | None = None
         self._graphed: GraphedGradient | None = None
         self._shape: tuple[int, ...] | None = None
@@ -100,25 +102,19 @@ class MapTraining:
         pull = [precisions[self.groups[name]] / samples for name in self.parameters]
         places = self._places()
         self._set_rates(0.0)
-        weak = [
-            # a rate that is too large for a precision of 1 is left to diverge, and be told
-            0.0 if rate / samples < _STRONG <= rate * strength else strength
-            for strength, rate in zip(pull, self._step_sizes(places), strict=True)
-        ]
+        weak = self._prior.explicit(pull, self._step_sizes(places), samples)
         total, seen = torch.zeros((), dtype=torch.float64, device=values[0].device), 0
         for k, (x, y) in enumerate(self.batches):
             self._set_rates((before + min(k / length, 1.0)) / self._epochs)
             loss = self._gradients(x.to(total.device), y, weights)
-            self._pull(values, weak)
+            self._prior.add_gradient(weak)
             self.optimiser.step()
-            self._shrink(values, pull, weak, self._step_sizes(places))
+            self._prior.shrink(pull, weak, self._step_sizes(places))
             total += loss.to(total.device) * len(x)
             seen += len(x)
         self.model.zero_grad(set_to_none=True)
-        squares = [p.detach().double().square().sum().to(total.device) for p in values]
-        prior = sum(d * square for d, square in zip(pull, squares, strict=True)) / 2
         # once an epoch: to look at a number makes a GPU wait
-        value = float(total / seen + prior)
+        value = float(total / seen + self._prior.value(pull))
         if not isfinite(value):
             raise ValueError(f"expected a finite loss, got {value}")
         if self._first is None:
@@ -151,36 +147,6 @@ class MapTraining:
             )
             for group in places
         ]
-
-    @staticmethod
-    @torch.no_grad()
-    def _shrink(
-        values: list[Tensor], pull: list[float], weak: list[float], rates: list[float]
-    ) -> None:
-        """The implicit step θ/(1 + rate·δ/N) for strong priors, on which gradients overshoot.
-
-        Its fixed point under gradient descent is that of the gradient, at any rate.
-        """
-        strong = [k for k, strength in enumerate(weak) if strength != pull[k]]
-        if strong:
-            torch._foreach_div_(
-                [values[k] for k in strong], [1 + rates[k] * pull[k] for k in strong]
-            )
-
-    @staticmethod
-    @torch.no_grad()
-    def _pull(values: list[Tensor], pull: list[float]) -> None:
-        """Add the gradient of ½ Σ δ‖θ‖²/N."""
-        for parameter in values:
-            if parameter.grad is None:
-                parameter.grad = torch.zeros_like(parameter)
-        if values[0].is_cuda:  # few launches; on a processor the loop is quicker
-            gradients = [parameter.grad for parameter in values if parameter.grad is not None]
-            torch._foreach_add_(gradients, list(torch._foreach_mul(values, pull)))
-            return
-        for parameter, strength in zip(values, pull, strict=True):
-            assert parameter.grad is not None
-            parameter.grad.add_(parameter, alpha=strength)
 
     def _set_rates(self, done: float) -> None:
         share = share_of_rate(self._schedule, done)

@@ -1,12 +1,12 @@
-"""The priors that sums of paths carry, as precision groups."""
+"""The priors that sums of paths carry: precision groups, and lengths of entries."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from math import log
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from isotropy.evidence._precision_groups import path_groups
 from isotropy.nn import PathSum
@@ -57,3 +57,32 @@ class PathPriors:
         """Let the tensors of all paths carry σ² = 1/δ."""
         for layer, index, group in self._tensors:
             layer.log_variances[index] = -log(precisions[group])
+
+
+def prior_lengths(model: nn.Module, names: Collection[str]) -> dict[str, Tensor]:
+    """The squared lengths c of parameters whose prior is N(0, 1/(δc)), by name.
+
+    A sum within a path answers for its own parameters; those that are not here have c = 1.
+
+    Args:
+        model: The network.
+        names: The parameters that count.
+
+    Example:
+        >>> strict = nn.Linear(2, 2, bias=False)
+        >>> soft = PathSum({"a": strict}, squared_lengths={"a": {"weight": 3.0}})
+        >>> prior_lengths(soft, ["paths.a.weight"])
+        {'paths.a.weight': tensor(3.)}
+    """
+    owners = path_groups(model)
+    found: dict[str, Tensor] = {}
+    for prefix, layer in model.named_modules():
+        if not isinstance(layer, PathSum):
+            continue
+        start = f"{prefix}." if prefix else ""
+        for tensor, lengths in layer.tensor_squared_lengths.items():
+            name = start + tensor
+            path = tensor.split(".")[1]
+            if name in names and owners.get(name) == f"{start}paths.{path}":
+                found[name] = lengths
+    return found

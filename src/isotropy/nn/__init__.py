@@ -11,6 +11,7 @@ from isotropy.nn._group_linear import GroupLinear
 from isotropy.nn._group_table import GroupTable
 from isotropy.nn._layerwise_network import LayerwiseNetwork
 from isotropy.nn._linear import Linear, fixed_weights
+from isotropy.nn._log_prior import log_prior, sample_prior, tensor_priors
 from isotropy.nn._make_equivariant import make_equivariant
 from isotropy.nn._map_linear import MapLinear
 from isotropy.nn._mlp import MLP
@@ -24,6 +25,7 @@ from isotropy.nn._recorder import LinearOperation, RecordedModule
 from isotropy.nn._restrict import restrict
 from isotropy.nn._shared_linear import SharedLinear
 from isotropy.nn._soft_linear import soft_linear
+from isotropy.nn._soften import soften
 from isotropy.nn._sparse_conv import SparseConv2d
 from isotropy.nn._sparse_group_linear import SparseGroupLinear
 from isotropy.nn._sparse_linear import SparseLinear
@@ -65,9 +67,13 @@ __all__ = [
     "fixed_weights",
     "gated",
     "lengthscales",
+    "log_prior",
     "make_equivariant",
     "record",
     "restrict",
+    "sample_prior",
     "soft_linear",
+    "soften",
+    "tensor_priors",
     "uniform_rep",
 ]

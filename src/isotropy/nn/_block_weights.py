@@ -170,6 +170,11 @@ class BlockWeights(WeightSpace):
             parts.append(block.coordinates(weight[rows, columns], matrix))
         return torch.cat(parts) if parts else weight.new_zeros(0)
 
+    def squared_lengths(self) -> Tensor:
+        ranks = torch.tensor(self.ranks, dtype=torch.int64)
+        scales = torch.tensor([block.scale for block in self.blocks], dtype=torch.float64)
+        return scales.square().repeat_interleave(ranks)
+
     def row_counts(self) -> Tensor:
         counts = torch.zeros(self.shape[0], dtype=torch.float64)
         for (i, _), block, _ in self._pairs():

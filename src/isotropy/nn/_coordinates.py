@@ -132,6 +132,58 @@ class Coordinates(ExactConstants):
         return {k: cat([pieces[k, s.start] for s in self.by_kind[k]], -1) for k in kinds}
 
 
+class FlatSpace(ExactConstants):
+    """The columns of a space in the coordinates of a frame, side by side: term by term.
+
+    A term of ``size`` dimensions and ``count`` copies takes size · count columns, copies fastest,
+    so that any linear map between two such spaces is one dense matrix, and the objects of a term
+    are a view.
+
+    Args:
+        space: The coordinates.
+    """
+
+    def __init__(self, space: Coordinates) -> None:
+        super().__init__()
+        self.space = space
+        self.size = space.size
+        self.widths = [term.width for term in space.terms]
+
+    def flat(self, x: Tensor) -> Tensor:
+        """The flat features of rows x, shape (rows, size) to the same."""
+        space = self.space
+        if space.order is not None:
+            x = x.index_select(-1, space.order)
+        columns = []
+        for t, (v, term) in enumerate(zip(x.split(self.widths, -1), space.terms, strict=True)):
+            v = v.unflatten(-1, (term.count, term.size))
+            if not space.plain[t]:
+                v = v @ getattr(space, f"basis_{t}")
+            columns.append(v.mT.flatten(-2))
+        return cat(columns, -1)
+
+    def rows(self, flat: Tensor) -> Tensor:
+        """The inverse of ``flat``."""
+        space = self.space
+        columns = []
+        for t, (v, term) in enumerate(zip(flat.split(self.widths, -1), space.terms, strict=True)):
+            v = v.unflatten(-1, (term.size, term.count)).mT
+            if not space.plain[t]:
+                v = v @ getattr(space, f"basis_{t}").mT
+            columns.append(v.flatten(-2))
+        x = cat(columns, -1)
+        return x if space.back is None else x.index_select(-1, space.back)
+
+    def places(self) -> dict[int, Tensor]:
+        """Where the parts are among the flat columns, by kind, shape (d, copies)."""
+        space, objects, start = self.space, {}, 0
+        for t, term in enumerate(space.terms):
+            columns = torch.arange(start, start + term.width)
+            objects[t] = columns.reshape(1, term.size, term.count)
+            start += term.width
+        return {k: part.squeeze(0) for k, part in space.gathered(objects, space.kinds).items()}
+
+
 def cat(tensors: list[Tensor], dim: int) -> Tensor:
     """As ``torch.cat``, without a copy where there is only one."""
     return torch.cat(tensors, dim) if len(tensors) > 1 else tensors[0]

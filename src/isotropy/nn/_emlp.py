@@ -19,8 +19,9 @@ from isotropy.nn._linear import Linear
 from isotropy.nn._module import EquivariantModule, bound
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated, is_permutation
 from isotropy.nn._schur_weights import SchurWeights
+from isotropy.nn._soft_layers import SoftFrameLinear, soft_gated
 from isotropy.nn._uniform_rep import uniform_rep
-from isotropy.reps import Rep, Term, layout_of, without_duals
+from isotropy.reps import Rep, Scalar, Term, layout_of, without_duals
 
 Nonlinearity = Literal["gated", "norm"]
 _NO_CHANGE = 1e-12
@@ -126,6 +127,41 @@ class EMLPBlock(EquivariantModule):
                 sums[t] = functional.silu(sums[t])
         return space.gathered(sums, wanted)
 
+    def on_flat(self, x: Tensor, lead: Sequence[int]) -> Tensor:
+        """The same on flat features of a softened network, shape (rows, in) to (rows, out).
+
+        Args:
+            x: The features.
+            lead: The shape that their rows had.
+        """
+        y = self.linear.on_flat(x, lead)
+        space = self.coordinates
+        # terms as the linear layer has them: its scalars are first the gates, then those of ours
+        before = [term.rep for term in self.linear.free.out.space.terms]
+        own = {term.rep: t for t, term in enumerate(space.terms)}
+        sizes, places = [], []
+        for rep in before:
+            if rep == Scalar:
+                sizes += self.gate_counts
+                places += [None] * len(self.gate_counts)
+            if rep in own:
+                sizes.append(space.terms[own[rep]].width)
+                places.append(own[rep])
+        split = y.split(sizes, -1)
+        gates = [part for part, place in zip(split, places, strict=True) if place is None]
+        objects = {
+            place: part.unflatten(-1, (space.terms[place].size, space.terms[place].count))
+            for part, place in zip(split, places, strict=True)
+            if place is not None
+        }
+        in_order = [objects[t] for t in range(len(space.terms))]
+        sums = dict(enumerate(in_order))
+        if self.bilinear is not None:
+            self.bilinear.add(in_order, sums, lead, in_frame=True)
+        return soft_gated(
+            self.nonlinearity, sums, dict(zip(self.gated_terms, gates, strict=True)), lead
+        )
+
 
 class EMLP(EquivariantModule):
     """An equivariant multilayer perceptron for any matrix group (thesis 2.6).
@@ -220,7 +256,7 @@ class EMLP(EquivariantModule):
                 )
 
     def _dtype(self) -> torch.dtype:
-        return self.head.coefficients.dtype
+        return next(self.parameters()).dtype
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the network along the last axis, shape (*, in_features) to (*, out_features)."""
@@ -229,6 +265,8 @@ class EMLP(EquivariantModule):
             for block in self.blocks:
                 x = block(x)
             return self.head(x)  # type: ignore[no-any-return]
+        if isinstance(self.head, SoftFrameLinear):
+            return self._softly(x)
         blocks: list[Any] = list(self.blocks)
         into, out = blocks[0].linear.weight_space.into, self.head.weight_space
         assert isinstance(out, SchurWeights)
@@ -239,6 +277,15 @@ class EMLP(EquivariantModule):
         parts = blocks[-1].on_parts(parts, lead, out.kinds)  # the rest would go nowhere
         y = out.out.rows(self.head.on_parts(parts, lead))
         return y.reshape(*lead, self.out_features)
+
+    def _softly(self, x: Tensor) -> Tensor:
+        """Apply a softened network, on flat features throughout."""
+        blocks: list[Any] = list(self.blocks)
+        lead, into, out = x.shape[:-1], blocks[0].linear.free.into, self.head.free.out
+        flat = into.flat(x.reshape(-1, self.in_features))
+        for block in blocks:
+            flat = block.on_flat(flat, lead)
+        return out.rows(self.head.on_flat(flat, lead)).reshape(*lead, self.out_features)
 
 
 def _columns(rep: Rep, term: Term) -> Tensor:

@@ -34,6 +34,9 @@ class BiasSpace(WeightSpace):
     def coordinates(self, weight: Tensor) -> Tensor:
         return self.maps.coordinates(weight.unsqueeze(-1))
 
+    def squared_lengths(self) -> Tensor:
+        return self.maps.squared_lengths()
+
     def row_counts(self) -> Tensor:
         return self.maps.row_counts()
 

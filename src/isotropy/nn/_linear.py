@@ -23,7 +23,25 @@ from isotropy.nn._weight_spaces import WeightSpace
 from isotropy.reps import Rep
 
 
-class StructuredLinear(RecordedModule):
+class KeptWeights(nn.Module):
+    """A layer that builds its matrix anew in every call, unless ``fixed_weights`` keeps it."""
+
+    _kept: tuple[Tensor, Tensor | None] | None
+
+    @property
+    def _assembles(self) -> bool:
+        """Whether a call builds the whole matrix."""
+        raise NotImplementedError
+
+    def _matrices(self) -> tuple[Tensor, Tensor | None]:
+        """Matrix and bias, kept or built."""
+        raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}
+
+
+class StructuredLinear(RecordedModule, KeptWeights):
     """y = W x + b with W and b in given linear spaces; only their coefficients are learned.
 
     Attributes:
@@ -278,7 +296,7 @@ def fixed_weights(model: nn.Module) -> Iterator[None]:
     layers = [
         layer
         for layer in model.modules()
-        if isinstance(layer, StructuredLinear) and layer._kept is None and layer._assembles
+        if isinstance(layer, KeptWeights) and layer._kept is None and layer._assembles
     ]
     try:
         for layer in layers:

@@ -68,6 +68,7 @@ class MapLinear(MapLayer):
             (n,) for a single axis, or any other tuple.
         size_out: Those of the output; as ``size_in`` where None.
         bias: Whether there is a b; it starts at zero.
+        start: What the usual starting weights are multiplied by.
         device: Where the parameters live.
         dtype: Their precision.
 
@@ -94,10 +95,12 @@ class MapLinear(MapLayer):
         size_out: MapSize | None = None,
         *,
         bias: bool = True,
+        start: float = 1.0,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(in_channels, out_channels, size_in, size_out)
+        self.start = start
         into, out = in_channels * prod(self.size_in), out_channels * prod(self.size_out)
         self.weight = nn.Parameter(torch.empty(out, into, device=device, dtype=dtype))
         self.bias = nn.Parameter(torch.empty(out, device=device, dtype=dtype)) if bias else None
@@ -106,6 +109,8 @@ class MapLinear(MapLayer):
     def reset_parameters(self) -> None:
         """Draw the weights as ``torch.nn.Linear`` does; the bias starts at zero."""
         nn.init.kaiming_uniform_(self.weight, a=sqrt(5))
+        with torch.no_grad():
+            self.weight.mul_(self.start)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 

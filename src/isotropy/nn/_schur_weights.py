@@ -118,6 +118,13 @@ class SchurWeights(WeightSpace):
         ]
         return drawn_by_fan_in(torch.cat(fan_in) if fan_in else torch.zeros(0), dtype, device)
 
+    def squared_lengths(self) -> Tensor:
+        sizes = [
+            torch.full((rank,), self.out.kind_sizes[k], dtype=torch.float64)
+            for k, rank in zip(self.kinds, self.ranks, strict=True)
+        ]
+        return torch.cat(sizes) if sizes else torch.zeros(0, dtype=torch.float64)
+
     def row_counts(self) -> Tensor:
         fan_in = dict(zip(self.kinds, self.widths, strict=True))
         counts = torch.zeros(self.shape[0])
@@ -158,6 +165,9 @@ class SchurBias(WeightSpace):
         self, dtype: torch.dtype | None = None, device: torch.device | str | None = None
     ) -> Tensor:
         return drawn_by_fan_in(torch.ones(self.rank), dtype, device)
+
+    def squared_lengths(self) -> Tensor:
+        return torch.ones(self.rank, dtype=torch.float64)
 
     def row_counts(self) -> Tensor:
         return torch.ones(self.shape[0])

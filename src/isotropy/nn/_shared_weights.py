@@ -88,6 +88,9 @@ class SharedWeights(WeightSpace):
         sums = weight.new_zeros(self.rank + 1).index_add(0, self._slots(), signed.flatten())
         return sums[: self.rank] / self.counts
 
+    def squared_lengths(self) -> Tensor:
+        return self._exact["counts"].double()
+
     def row_counts(self) -> Tensor:
         return (self._exact["labels"] >= 0).reshape(self.shape[0], -1).sum(-1)
 

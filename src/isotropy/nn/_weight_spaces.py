@@ -47,6 +47,13 @@ class WeightSpace(ExactConstants):
         """How many weights that can differ from zero lead to each output: the fan-in, (out,)."""
 
     @abstractmethod
+    def squared_lengths(self) -> Tensor:
+        """‖W‖² for one unit of each coefficient alone, shape (rank,).
+
+        The matrices of different coefficients are orthogonal, so that ‖W(β)‖² = Σ cᵢ|βᵢ|².
+        """
+
+    @abstractmethod
     def products(self) -> list[RowProduct]:
         """W x as products of rows with coefficients; vectors are maps of the number one."""
 

@@ -1,0 +1,170 @@
+"""The prior that all sums of paths in a network make together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from numbers import Real
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from isotropy.nn._path_sum import PathSum
+
+
+class TensorPrior(NamedTuple):
+    """The prior of one parameter: N(0, σ²/c) entry by entry.
+
+    Args:
+        name: Its name in the network.
+        parameter: The parameter.
+        log_variance: log σ².
+        squared_lengths: c, one or of the parameter's shape; None for 1.
+    """
+
+    name: str
+    parameter: nn.Parameter
+    log_variance: Tensor
+    squared_lengths: Tensor | None
+
+
+def tensor_priors(model: nn.Module) -> Iterator[TensorPrior]:
+    """The prior of every parameter in a path of a ``PathSum``; the innermost sum decides.
+
+    Args:
+        model: A network.
+
+    Example:
+        >>> soft = PathSum({"a": nn.Linear(2, 2, bias=False)}, prior_variances={"a": 4.0})
+        >>> [
+        ...     (prior.name, round(float(prior.log_variance.exp()), 3))
+        ...     for prior in tensor_priors(soft)
+        ... ]
+        [('paths.a.weight', 4.0)]
+    """
+    found: dict[int, TensorPrior] = {}
+    for prefix, layer in model.named_modules():
+        if not isinstance(layer, PathSum):
+            continue
+        lengths = layer.tensor_squared_lengths
+        for place, (path, name) in enumerate(layer.tensors):
+            if name:
+                within = f"paths.{path}.{name}"
+                parameter = layer.paths[path].get_parameter(name)
+                found[id(parameter)] = TensorPrior(
+                    f"{prefix}.{within}" if prefix else within,
+                    parameter,
+                    layer.log_variances[place],
+                    lengths.get(within),
+                )
+    yield from found.values()
+
+
+def log_prior(
+    model: nn.Module,
+    *,
+    samples: int | None = None,
+    form: Literal["gaussian", "unscaled"] = "gaussian",
+) -> Tensor:
+    """Log p(θ) of all parameters in paths of ``PathSum`` layers, to add to a log likelihood.
+
+        log p(θ) = −½ Σ (c θ²/σ² + log 2πσ²/c)
+
+    over their entries; c is 1, or the squared length of what an entry stands for. Where the loss
+    is a mean over samples, so must this be: with ``samples=N``, the number of data (not that of a
+    batch), it is divided by N.
+
+    The code behind the thesis adds ‖θ‖²/σ² to a mean loss, without the ½ and the 1/N that Bayes'
+    rule asks for: ``form="unscaled"`` gives −Σ c θ²/σ², whatever N.
+
+    Parameters outside of any ``PathSum`` (bilinear weights, a free head) have a flat prior.
+
+    Args:
+        model: A network, as ``soften`` makes it.
+        samples: N, for a mean loss; not divided where None.
+        form: "gaussian", or "unscaled" for the thesis' own.
+
+    Raises:
+        ValueError: If there is no prior in the network, the form is unknown, or ``samples`` is
+            not positive.
+
+    Example:
+        >>> from isotropy.groups import SO
+        >>> from isotropy.nn import Linear, soften
+        >>> from isotropy.reps import V
+        >>> soft = soften(Linear(V, V, SO(3)))
+        >>> x = torch.randn(100, 3)
+        >>> loss = (soft(x) - 2 * x).square().mean() - log_prior(soft, samples=100)
+        >>> loss.backward()
+    """
+    if form not in ("gaussian", "unscaled"):
+        raise ValueError(f"expected the form 'gaussian' or 'unscaled', got {form!r}")
+    if samples is not None and (
+        isinstance(samples, bool) or not isinstance(samples, Real) or not samples > 0
+    ):
+        raise ValueError(f"expected a positive number of samples, got {samples!r}")
+    terms = []
+    for prior in tensor_priors(model):
+        theta, log_variance = prior.parameter, prior.log_variance
+        if not theta.requires_grad and not bool(log_variance.isfinite()):
+            continue  # fixed at zero
+        weighted = theta if prior.squared_lengths is None else prior.squared_lengths * theta
+        # one pass over the numbers, and one for the gradient
+        pull = torch.vdot(weighted.flatten(), theta.flatten()).real / log_variance.exp()
+        if form == "unscaled":
+            terms.append(-pull)
+            continue
+        constant = log_variance + _LOG_2_PI
+        if prior.squared_lengths is not None:
+            constant = constant - prior.squared_lengths.log().mean()
+        terms.append(-(pull + theta.numel() * constant) / 2)
+    if not terms:
+        raise ValueError(
+            f"expected a network with PathSum layers, got {type(model).__name__} without any: "
+            "soften(model) makes them"
+        )
+    total = torch.stack(terms).sum()
+    return total if samples is None or form == "unscaled" else total / samples
+
+
+@torch.no_grad()
+def sample_prior(model: nn.Module, *, generator: torch.Generator | int | None = None) -> nn.Module:
+    """Draw the parameters of all paths from their priors, in place.
+
+    What the network computes then is a draw from the prior over functions. Parameters outside of
+    any ``PathSum`` stay as they are.
+
+    Args:
+        model: A network, as ``soften`` makes it.
+        generator: Where randomness comes from; a number is a seed.
+
+    Returns:
+        The same network.
+
+    Raises:
+        ValueError: If there is no prior in the network.
+
+    Example:
+        >>> from isotropy.groups import SO
+        >>> from isotropy.nn import Linear, soften
+        >>> from isotropy.reps import V
+        >>> soft = soften(Linear(V, V, SO(3), bias=False), variances=(1e4, 1e-6))
+        >>> matrix = sample_prior(soft, generator=0)(torch.eye(3))  # near a multiple of one
+        >>> bool((matrix - matrix[0, 0] * torch.eye(3)).abs().max() < 1e-2)
+        True
+    """
+    if isinstance(generator, int):
+        generator = torch.Generator().manual_seed(generator)
+    priors = list(tensor_priors(model))
+    if not priors:
+        raise ValueError(f"expected a network with PathSum layers, got {type(model).__name__}")
+    for prior in priors:
+        deviation = (prior.log_variance / 2).exp()
+        if prior.squared_lengths is not None:
+            deviation = deviation * prior.squared_lengths.rsqrt()
+        drawn = torch.randn(prior.parameter.shape, dtype=prior.parameter.dtype, generator=generator)
+        prior.parameter.copy_(drawn.to(prior.parameter.device) * deviation)
+    return model
+
+
+_LOG_2_PI = 1.8378770664093453
