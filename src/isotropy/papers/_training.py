@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -116,6 +116,8 @@ class Training:
         recipe: How to train.
         seeds: For the order of rows and the augmentation, one for each copy.
         moves: Augments every batch.
+        penalties: What to add to the loss of every copy: λ Σ θ² for parameters by name, λ a number
+            or of the parameter's shape.
 
     Example:
         >>> from isotropy.nn import MLP
@@ -137,11 +139,17 @@ class Training:
         seeds: Sequence[int],
         *,
         moves: Moves | None = None,
+        penalties: Mapping[str, Tensor | float] | None = None,
     ) -> None:
         self.ensemble, self.train, self.validation = ensemble, train, validation
         self.recipe, self.moves = recipe, moves
         copies, rows = train[0].shape[:2]
         device = train[0].device
+        given = penalties or {}
+        self._penalties = [
+            torch.as_tensor(given.get(name, 0.0), dtype=weight.dtype, device=device)
+            for name, weight in ensemble.parameters.items()
+        ]
         self.steps, self.done = recipe.steps(rows), 0
         self.every = max(1, self.steps // recipe.checks)
         batch = min(recipe.batch, rows)
@@ -196,9 +204,10 @@ class Training:
         slopes = torch.autograd.grad(
             error, self._weights, allow_unused=True, materialize_grads=True
         )
-        for weight, slope in zip(self._weights, slopes, strict=True):
+        for weight, slope, pull in zip(self._weights, slopes, self._penalties, strict=True):
             # one batch that leaves the range of floats must not end the training of its copy
             weight.grad = slope.nan_to_num(0.0, 0.0, 0.0).contiguous()
+            weight.grad.addcmul_(weight.detach(), pull, value=2.0)
         self._optimiser.step()
 
     @torch.no_grad()
