@@ -298,7 +298,11 @@ def task_of(task: Any) -> tuple[str, Tensor, Tensor]:
     ("options", "kind", "match"),
     [
         ({"structure": "kfac"}, ValueError, r"expected structure 'kronecker', .*, got 'kfac'"),
-        ({"passes": "all"}, ValueError, r"expected passes 'exact', 'sampled', 'signs', got 'all'"),
+        (
+            {"passes": "all"},
+            ValueError,
+            r"expected passes 'exact', 'sampled', 'signs', 'summed', got 'all'",
+        ),
         ({"probes": 0}, ValueError, r"expected a positive number of probes, got 0"),
         ({"probes": True}, ValueError, r"expected a positive number of probes, got True"),
         ({"sharing": "sum"}, ValueError, r"expected sharing 'expand', .*, got 'sum'"),

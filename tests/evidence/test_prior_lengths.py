@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from isotropy._run import _memory
 from isotropy.evidence import (
     best_precisions,
     evidence_gradient,
@@ -21,8 +22,8 @@ from isotropy.evidence import (
 )
 from isotropy.evidence._blocks import DenseBlock, KroneckerBlock
 from isotropy.evidence._path_priors import prior_lengths
-from isotropy.groups import O
-from isotropy.nn import Linear, PathSum, RecordedModule
+from isotropy.groups import Group, O, S
+from isotropy.nn import EMLP, Linear, PathSum, RecordedModule, soften
 from isotropy.reps import Scalar, V
 
 DELTA = {"0.paths.a.weight": 0.7, "0.paths.a.bias": 1.9, "0.paths.b.weight": 0.4, "2.weight": 1.2}
@@ -191,6 +192,30 @@ def test_a_row_factor_shared_by_blocks_stays_shared_only_where_it_can(
         twin.assert_close(found.dense(), c.rsqrt()[:, None] * block.dense() * c.rsqrt())
 
 
+@pytest.mark.parametrize("group", [O(3), S(4)], ids=str)
+def test_softened_layers_keep_their_factors(twin: SimpleNamespace, group: Group) -> None:
+    torch.manual_seed(0)
+    model = soften(EMLP(2 * V, V, group, channels=12, layers=1)).double()
+    x = torch.randn(10, 2 * V(group).size(), dtype=torch.float64)
+    found = laplace(model, "regression", (x, x[:, : V(group).size()]))
+    assert any(bool((c != 1).any()) for c in found.lengths.values())
+    for name, c in found.lengths.items():
+        blocks = found._relative_blocks[name]
+        assert all(isinstance(block, KroneckerBlock) for block in blocks)
+        size = found.parameters[name].numel()
+        root = c.double().expand(found.parameters[name].shape).flatten().rsqrt()
+        whole = root[:, None] * twin.assembled(found.blocks[name], size) * root
+        twin.assert_close(twin.assembled(blocks, size), whole)
+
+
+def test_too_many_entries_whose_lengths_are_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_memory, "available_bytes", lambda: 2 * 10**8)
+    block = KroneckerBlock(torch.eye(60).double()[None], torch.eye(50).double()[None])
+    sentence = r"3,000 entries whose squared lengths are no product.*take structure='diagonal'"
+    with pytest.raises(ValueError, match=sentence):
+        block.relative_to(1 + torch.rand(3000, dtype=torch.float64))
+
+
 # --- gradients, priors, nesting ---------------------------------------------------------------
 
 
@@ -292,7 +317,7 @@ STEP = torch.tensor([0.05, 4.0, 20.0, 1.0], dtype=torch.float64)
     [
         pytest.param(torch.optim.Adam, 0.05, 30.0, id="Adam"),
         pytest.param(torch.optim.SGD, 0.05, 0.4, id="explicit"),
-        pytest.param(torch.optim.SGD, 0.05, 40.0, id="implicit"),
+        pytest.param(torch.optim.SGD, 0.05, 100.0, id="implicit for the longest"),
         pytest.param(
             partial(torch.optim.SGD, momentum=0.5), 0.02, 1e7, id="momentum, a prior of iron"
         ),

@@ -58,8 +58,9 @@ def laplace(
     must depend on their own sample alone, which is not checked. The estimate ĥ of an entry is
     unbiased; log(1 + ĥ/δ) and ĥ/(ĥ + δ) are concave, and thus in the mean too small, by at most
     about 1/k for k squares, ``probes`` times the number of batches: smaller batches help, too.
-    Over the many entries of a group only this bias remains. A parameter that does not reach the
-    outputs, such as the last bias of a Hamiltonian, has no curvature.
+    Over the many entries of a group most of the noise averages out, not all, for they share v. A
+    parameter that does not reach the outputs, such as the last bias of a Hamiltonian, has no
+    curvature.
 
     Entries with squared lengths c in a ``PathSum`` have the prior N(0, 1/(δc)).
 

@@ -1,4 +1,4 @@
-"""The flexible paths of softened layers: any linear map, any pointwise Swish, started small."""
+"""The flexible paths of softened layers: any linear map, any Swish, looser convolutions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from isotropy.nn._circular_conv import CircularConv2d
 from isotropy.nn._coordinates import FlatSpace
+from isotropy.nn._group_conv import GroupConv2d
 from isotropy.nn._recorder import RecordedModule
 
 SMALL = 1e-3
@@ -136,7 +138,8 @@ class FreeSwish(RecordedModule):
         features: The width of values and outputs.
         gates: How many gates there are.
         space: The coordinates to be pointwise in; those of the input where None.
-        allowed: Which columns have a weight that may differ from zero; all where None.
+        labels: Which weight each column has, shape (features,), 0, 1, … without gaps, −1 for
+            none; one for each where None.
         start: The weights to begin with.
         device: Where the parameters live.
         dtype: Their precision.
@@ -147,7 +150,8 @@ class FreeSwish(RecordedModule):
         tensor([[0.0000, 0.3655]], grad_fn=<MulBackward0>)
     """
 
-    allowed: Tensor | None
+    columns: Tensor | None
+    labels: Tensor | None
 
     def __init__(
         self,
@@ -155,7 +159,7 @@ class FreeSwish(RecordedModule):
         gates: int = 0,
         *,
         space: FlatSpace | None = None,
-        allowed: Tensor | None = None,
+        labels: Tensor | None = None,
         start: float = SMALL,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
@@ -163,8 +167,10 @@ class FreeSwish(RecordedModule):
         super().__init__()
         self.gates, self.space, self.start = gates, space, start
         self.in_features, self.out_features = gates + features, features
-        self._keep("allowed", None if allowed is None else allowed.nonzero().flatten())
-        count = features if allowed is None else int(allowed.sum())
+        columns = None if labels is None else (labels >= 0).nonzero().flatten()
+        self._keep("columns", columns)
+        self._keep("labels", None if labels is None else labels[columns])
+        count = features if labels is None else int(labels.max()) + 1
         self.weight = nn.Parameter(torch.empty(count, device=device, dtype=dtype))
         self.reset_parameters()
 
@@ -175,16 +181,18 @@ class FreeSwish(RecordedModule):
     def forward(self, x: Tensor) -> Tensor:
         """Map (*, gates + features) to (*, features)."""
         values = x[..., self.gates :]
+        weight: Tensor = self.weight
         if self.space is not None:
             values = self.space.flat(values)
-        if self.allowed is not None:
-            values = values.index_select(-1, self.allowed)
+        if self.columns is not None and self.labels is not None:
+            values = values.index_select(-1, self.columns)
+            weight = weight.index_select(0, self.labels)
         bent = functional.silu(values)
-        y = self.weight * bent
+        y = weight * bent
         self.tell(bent, y, x.shape[:-1])
-        if self.allowed is not None:
+        if self.columns is not None:
             shape = (*y.shape[:-1], self.out_features)
-            y = y.new_zeros(shape).index_copy(-1, self.allowed, y)
+            y = y.new_zeros(shape).index_copy(-1, self.columns, y)
         return y if self.space is None else self.space.rows(y)
 
     def tell(self, bent: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
@@ -197,7 +205,7 @@ class FreeSwish(RecordedModule):
             return rows.reshape(-1, *lead[1:], rows.shape[-1], 1)
 
         axes = ("position",) * (len(lead) - 1)
-        each = torch.arange(len(self.weight), device=y.device).reshape(-1, 1, 1)
+        each = torch.arange(y.shape[-1], device=y.device) if self.labels is None else self.labels
         self.note(
             "weight",
             bent,
@@ -205,7 +213,7 @@ class FreeSwish(RecordedModule):
             axes=axes,
             spread=by_sample,
             gather=by_sample,
-            entries=each,
+            entries=each.reshape(-1, 1, 1),
             blocks=True,
             exact=True,
         )
@@ -213,3 +221,82 @@ class FreeSwish(RecordedModule):
     def extra_repr(self) -> str:
         """The widths, as ``print(layer)`` shows them."""
         return f"{self.out_features}, gates={self.gates}"
+
+
+class SliceConv2d(nn.Module):
+    """A convolution that mixes slices as it mixes channels: turns of the map mean nothing to it.
+
+    Args:
+        in_channels: Channels that come in.
+        out_channels: Channels that go out.
+        kernel_size: The side of the kernel, odd.
+        slices: How many slices each channel has.
+        lifts: Whether inputs are images.
+        bias: Whether there is one.
+
+    Example:
+        >>> SliceConv2d(2, 3, 3, slices=4)(torch.randn(5, 2, 4, 6, 6)).shape
+        torch.Size([5, 3, 4, 6, 6])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        slices: int,
+        *,
+        lifts: bool = False,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.slices, self.lifts = slices, lifts
+        channels = in_channels * (1 if lifts else slices)
+        self.convolution = CircularConv2d(channels, out_channels * slices, kernel_size, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (n, in, K, h, w), or (n, in, h, w) where it lifts, to (n, out, K, h, w)."""
+        y = self.convolution(x if self.lifts else x.flatten(1, 2))
+        maps: Tensor = y.unflatten(1, (-1, self.slices))
+        return maps
+
+
+class CosetConv2d(nn.Module):
+    """A convolution over quarter turns between features of p4m: flips mean nothing to it.
+
+    The eight slices of a channel are those of two channels under turns alone.
+
+    Args:
+        in_channels: Channels that come in.
+        out_channels: Channels that go out.
+        kernel_size: The side of the kernel, odd.
+        lifts: Whether inputs are images.
+        bias: Whether there is one.
+
+    Example:
+        >>> CosetConv2d(2, 3, 3)(torch.randn(5, 2, 8, 6, 6)).shape
+        torch.Size([5, 3, 8, 6, 6])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        *,
+        lifts: bool = False,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.lifts = lifts
+        channels = in_channels if lifts else 2 * in_channels
+        self.convolution = GroupConv2d(
+            channels, 2 * out_channels, kernel_size, group="p4", lifts=lifts, bias=bias
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (n, in, 8, h, w), or (n, in, h, w) where it lifts, to (n, out, 8, h, w)."""
+        if not self.lifts:
+            x = x.unflatten(2, (2, 4)).flatten(1, 2)
+        maps: Tensor = self.convolution(x).unflatten(1, (-1, 2)).flatten(2, 3)
+        return maps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from math import inf
 from numbers import Real
 from typing import TypeAlias
@@ -12,12 +12,19 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.groups import Group, parse_group
-from isotropy.nn._emlp import EMLP
 from isotropy.nn._free_paths import SMALL
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._soft_layers import FREE, STRICT
-from isotropy.nn._soften_maps import GRID_SUBGROUPS, is_map_layer, map_shapes, soft_map_layer
-from isotropy.nn._soften_vectors import VectorSoftening
+from isotropy.nn._soften_maps import (
+    GRID_SUBGROUPS,
+    evaluation,
+    map_lengths,
+    map_shapes,
+    observed,
+    shapes_of,
+    soft_map_layer,
+)
+from isotropy.nn._soften_vectors import VectorSoftening, broken_to, vector_lengths
 
 Flexible: TypeAlias = Mapping[str, nn.Module] | Callable[[str, nn.Module], nn.Module | None]
 
@@ -93,55 +100,24 @@ def soften(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"expected a network to soften, got {type(model).__name__}")
-    if any(isinstance(module, PathSum) for module in model.modules()):
-        raise ValueError("expected a network with hard constraints, got one with a PathSum in it")
+    for name, module in model.named_modules():
+        if isinstance(module, PathSum):
+            raise ValueError(f"expected a network with hard constraints, got a PathSum at {name!r}")
     both = dict(zip((STRICT, FREE), _variances(variances), strict=True))
     if isinstance(start, bool) or not isinstance(start, Real) or not 0 <= start < inf:
-        raise ValueError(f"expected a start of zero or more, got {start!r}")
+        raise ValueError(f"expected a finite start of zero or more, got {start!r}")
     found = copy.deepcopy(model)
     if flexible is not None:
         if into is not None:
             raise ValueError("expected flexible paths or a group to break to, got both")
-        return _beside(found, flexible, both, example)
-    to_grid = isinstance(into, str) and into in GRID_SUBGROUPS
-    subgroup = parse_group(into) if isinstance(into, str) and not to_grid else into
-    if not isinstance(subgroup, Group | str | None):
-        raise TypeError(f"expected a group to break to, got {type(subgroup).__name__}")
-    like = next(iter(found.parameters()), torch.empty(0))
-    vectors = VectorSoftening(
-        both,
-        subgroup if isinstance(subgroup, Group) else None,
-        float(start),
-        swish,
-        like.device,
-        like.dtype,
-    )
-    shapes = map_shapes(found, example) if subgroup is None or to_grid else {}
-    soft: dict[nn.Module, nn.Module | None] = {}
-    for name, layer in _outermost(found):
-        if isinstance(layer, EMLP) and layer.has_frame and subgroup is None:
-            vectors.network(layer)
-            soft[layer] = layer
-        elif isinstance(layer, EMLP):
-            layer.has_frame = False
-        elif is_map_layer(layer):
-            if name in shapes:
-                soft[layer] = soft_map_layer(
-                    name,
-                    layer,
-                    shapes[name],
-                    both,
-                    into=str(into) if to_grid else None,
-                    start=float(start),
-                )
-        elif not to_grid:
-            soft[layer] = vectors.layer(layer)
-    found = _replaced(found, {layer: new for layer, new in soft.items() if new is not None})
+        chosen = _given(found, flexible, both, example)
+        return _replaced(found, "", lambda name, _: chosen.get(name), {})
+    found = _replaced(found, "", _own(found, example, into, both, swish, float(start)), {})
     if not any(isinstance(module, PathSum) for module in found.modules()):
-        towards = "" if into is None else f" into {into}"
         raise ValueError(
-            "expected a network with equivariant layers, shared weights or convolutions to soften"
-            f"{towards}, got {type(model).__name__} without any"
+            "expected a network with equivariant layers, shared weights or convolutions to "
+            f"soften, got {type(model).__name__} without any"
+            + ("" if into is None else f" whose symmetry can be broken to {into}")
         )
     return found
 
@@ -153,61 +129,130 @@ def _variances(given: tuple[float, float]) -> tuple[float, float]:
         raise TypeError(f"expected two variances, strict and flexible, got {given!r}") from None
     for variance in (strict, free):
         if isinstance(variance, bool) or not isinstance(variance, Real) or not 0 <= variance < inf:
-            raise ValueError(f"expected variances of zero or more, got {given}")
+            raise ValueError(f"expected finite variances of zero or more, got {given}")
     return float(strict), float(free)
 
 
-def _outermost(model: nn.Module, name: str = "") -> Iterator[tuple[str, nn.Module]]:
-    """Modules from the outside in; below one that is softened as a whole nothing follows."""
-    yield name, model
-    if any(isinstance(child, PathSum) for child in model.modules()):
-        return
-    if is_map_layer(model):
-        return
-    for part, child in model.named_children():
-        yield from _outermost(child, f"{name}.{part}" if name else part)
-
-
-def _replaced(model: nn.Module, new: Mapping[nn.Module, nn.Module]) -> nn.Module:
-    """The network with some of its modules replaced, wherever they are used."""
-    if model in new:
-        return new[model]
-    for module in list(model.modules()):
-        for part, child in module._modules.items():
-            if child is not None and child in new and new[child] is not module:
-                setattr(module, part, new[child])
-    return model
-
-
-def _beside(
-    model: nn.Module, flexible: Flexible, variances: Mapping[str, float], example: Tensor | None
+def _replaced(
+    module: nn.Module,
+    name: str,
+    soft_of: Callable[[str, nn.Module], nn.Module | None],
+    done: dict[nn.Module, nn.Module],
 ) -> nn.Module:
-    """Put the given flexible paths beside layers of the network."""
+    """A network with soft layers in the places of strict ones; shared ones stay shared."""
+    if module not in done:
+        soft = soft_of(name, module)
+        if soft is None:
+            for part, child in module._modules.items():
+                if child is not None:
+                    inside = f"{name}.{part}" if name else part
+                    setattr(module, part, _replaced(child, inside, soft_of, done))
+        done[module] = module if soft is None else soft.train(module.training)
+    return done[module]
+
+
+def _own(
+    model: nn.Module,
+    example: Tensor | None,
+    into: Group | str | None,
+    variances: Mapping[str, float],
+    swish: bool,
+    start: float,
+) -> Callable[[str, nn.Module], nn.Module | None]:
+    """The layer that takes the place of another, by name and layer; None where it stays."""
+    on_grid = into if isinstance(into, str) and into in GRID_SUBGROUPS else None
+    subgroup = parse_group(into) if isinstance(into, str) and on_grid is None else into
+    if not isinstance(subgroup, Group | str | None):
+        raise TypeError(f"expected a group to break to, got {type(subgroup).__name__}")
+    like = next(iter(model.parameters()), torch.empty(0))
+    vectors = VectorSoftening(
+        variances,
+        broken_to(model, subgroup) if isinstance(subgroup, Group) else None,
+        start,
+        swish,
+        like.device,
+        like.dtype.to_real(),
+    )
+    shapes = {} if isinstance(subgroup, Group) else map_shapes(model, example)
+
+    def soft_of(name: str, layer: nn.Module) -> nn.Module | None:
+        if name in shapes:
+            return soft_map_layer(name, layer, shapes[name], variances, into=on_grid, start=start)
+        return vectors.layer(layer) if on_grid is None else None
+
+    return soft_of
+
+
+def _given(
+    model: nn.Module, flexible: Flexible, variances: Mapping[str, float], example: Tensor | None
+) -> dict[str, PathSum]:
+    """Layers of the network beside the flexible paths that the user chose, by name."""
     layers = dict(model.named_modules())
-    if isinstance(flexible, Mapping):
-        given = dict(flexible)
-        for name in given:
-            if name not in layers:
+    paths = _paths(layers, flexible)
+    chosen = {name: layers[name] for name in paths}
+    seen = {} if example is None else observed(model, chosen, example)
+    found = {}
+    for name, layer in chosen.items():
+        pair = {STRICT: layer, FREE: paths[name]}
+        for side in ("in_features", "out_features", "in_channels", "out_channels"):
+            strict, free = (getattr(path, side, None) for path in pair.values())
+            if None not in (strict, free) and strict != free:
                 raise ValueError(
-                    f"expected names of layers ({', '.join(list(layers)[1:7])}, …), got {name!r}"
+                    f"expected a flexible path with {side}={strict} beside {name!r}, got {free}"
                 )
+        lengths = {path: vector_lengths(module) for path, module in pair.items()}
+        if name in seen:
+            x, y = seen[name]
+            _require_output(name, paths[name], x, y)
+            shapes = shapes_of(name, layer, x, y)
+            for path, module in pair.items():
+                lengths[path].update(map_lengths(module, shapes))
+        found[name] = PathSum(pair, prior_variances=variances, squared_lengths=lengths)
+    return found
+
+
+def _paths(layers: Mapping[str, nn.Module], flexible: Flexible) -> dict[str, nn.Module]:
+    if isinstance(flexible, Mapping):
+        found = dict(flexible)
     elif callable(flexible):
         answers = {name: flexible(name, layer) for name, layer in layers.items()}
-        given = {name: path for name, path in answers.items() if path is not None}
+        found = {name: path for name, path in answers.items() if path is not None}
     else:
         raise TypeError(
             "expected flexible paths by name, or a function of name and layer, got "
             f"{type(flexible).__name__}"
         )
-    new: dict[nn.Module, nn.Module] = {}
-    for name, path in given.items():
+    if not found:
+        raise ValueError("expected at least one flexible path, got none")
+    for name, path in found.items():
+        if name not in layers:
+            raise ValueError(
+                f"expected names of layers ({', '.join(list(layers)[1:7])}, …), got {name!r}"
+            )
         if not isinstance(path, nn.Module):
             raise TypeError(f"expected a module beside {name!r}, got {type(path).__name__}")
-        new[layers[name]] = PathSum({STRICT: layers[name], FREE: path}, prior_variances=variances)
-    if not new:
-        raise ValueError("expected at least one flexible path, got none")
-    found = _replaced(model, new)
-    if example is not None:
-        with torch.no_grad():
-            found(example)  # paths of different shapes say so
+        inside = f"{name}." if name else ""
+        within = [other for other in found if other != name and other.startswith(inside)]
+        if within:
+            raise ValueError(
+                "expected layers of which none is a part of another, got flexible paths beside "
+                f"{name!r} and {within[0]!r}"
+            )
     return found
+
+
+def _require_output(name: str, path: nn.Module, x: Tensor, y: Tensor) -> None:
+    """Refuse a flexible path that does not map what a layer maps."""
+    try:
+        with evaluation(path):
+            found = tuple(path(x).shape)
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise ValueError(
+            f"expected a flexible path beside {name!r} that takes inputs of shape "
+            f"{tuple(x.shape)}, got {type(path).__name__}, which does not: {error}"
+        ) from error
+    if found != tuple(y.shape):
+        raise ValueError(
+            f"expected a flexible path beside {name!r} from shape {tuple(x.shape)} to "
+            f"{tuple(y.shape)}, got {type(path).__name__} to {found}"
+        )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from isotropy.bases import equivariant_basis
 from isotropy.groups import DirectProduct, Group, require_subgroup
 from isotropy.nn._coordinates import FlatSpace
 from isotropy.nn._emlp import EMLP, EMLPBlock
@@ -19,7 +21,10 @@ from isotropy.nn._path_sum import PathSum
 from isotropy.nn._schur_weights import SchurWeights
 from isotropy.nn._soft_layers import FREE, STRICT, SoftFrameLinear, SoftLinear
 from isotropy.nn._weight_spaces import WeightSpace
-from isotropy.reps import Rep, layout_of, without_duals
+from isotropy.reps import Rep, Term, layout_of, without_duals
+
+Subgroups: TypeAlias = Mapping[Group, Group]
+_STILL = 1e-12
 
 
 @dataclass(frozen=True)
@@ -28,7 +33,7 @@ class VectorSoftening:
 
     Args:
         variances: σ² of both paths.
-        subgroup: What to break the symmetry to; all of it where None.
+        subgroups: What to break groups to; all is free where None.
         start: What starting weights of flexible paths are multiplied by.
         swish: Whether nonlinearities get their Swish.
         device: Where the network is.
@@ -36,33 +41,37 @@ class VectorSoftening:
     """
 
     variances: Mapping[str, float]
-    subgroup: Group | None
+    subgroups: Subgroups | None
     start: float
     swish: bool
-    device: torch.device | None
-    dtype: torch.dtype | None
+    device: torch.device
+    dtype: torch.dtype
 
-    def network(self, model: EMLP) -> None:
-        """Soften an EMLP that works in the coordinates of a frame, in place."""
+    def layer(self, layer: nn.Module) -> nn.Module | None:
+        """A layer beside a flexible one; None where it is not one to be softened.
+
+        Args:
+            layer: The layer. An EMLP that works in the coordinates of a frame changes in place.
+        """
+        if isinstance(layer, EMLP) and layer.has_frame:
+            return self._network(layer)
+        if isinstance(layer, GatedNonlinearity | NormNonlinearity):
+            return self._nonlinearity(layer, None)
+        is_linear = isinstance(layer, StructuredLinear) or _is_constrained(layer)
+        return self._linear(layer) if is_linear else None
+
+    def _network(self, model: EMLP) -> EMLP | None:
+        if self.subgroups is not None:
+            model.has_frame = False  # the subgroup's layers each have a frame of their own
+            return None
         for block in model.blocks:
             assert isinstance(block, EMLPBlock)
             block.linear = self._in_frame(block.linear)  # type: ignore[assignment]
-            space = FlatSpace(block.coordinates)
-            block.nonlinearity = self._nonlinearity(  # type: ignore[assignment]
-                block.nonlinearity, space
-            )
+            soft = self._nonlinearity(block.nonlinearity, FlatSpace(block.coordinates))
+            if soft is not None:
+                block.nonlinearity = soft  # type: ignore[assignment]
         model.head = self._in_frame(model.head)  # type: ignore[assignment]
-
-    def layer(self, layer: nn.Module) -> PathSum | None:
-        """A layer beside a flexible one; None where it is not one to be softened."""
-        if isinstance(layer, StructuredLinear):
-            return self._linear(layer)
-        if isinstance(layer, nn.Linear) and parametrize.is_parametrized(layer):
-            return self._constrained(layer)
-        if isinstance(layer, GatedNonlinearity | NormNonlinearity) and self.swish:
-            found = self._nonlinearity(layer, None)
-            return found if isinstance(found, PathSum) else None
-        return None
+        return model
 
     def _in_frame(self, strict: Linear) -> SoftFrameLinear:
         weights = strict.weight_space
@@ -80,135 +89,146 @@ class VectorSoftening:
             strict,
             free,
             prior_variances=self.variances,
-            squared_lengths={STRICT: _lengths(strict)},
+            squared_lengths={STRICT: vector_lengths(strict)},
         ).to(like.device)
 
-    def _linear(self, strict: StructuredLinear) -> PathSum | None:
-        like = strict.coefficients
+    def _linear(self, strict: Any) -> SoftLinear | None:
+        like = next(strict.parameters())
+        with_bias = strict.with_bias if isinstance(strict, Linear) else strict.bias is not None
+        kind: dict[str, Any] = {"bias": with_bias, "device": like.device, "dtype": like.dtype}
         free: nn.Module
-        lengths = {STRICT: _lengths(strict)}
-        if self.subgroup is None:
-            with_bias = strict.with_bias if isinstance(strict, Linear) else strict.bias is not None
-            free = FreeLinear(
-                strict.in_features,
-                strict.out_features,
-                bias=with_bias,
-                start=self.start,
-                device=like.device,
-                dtype=like.dtype,
-            )
-        elif isinstance(strict, Linear):
-            rep_in, rep_out = self._rebound(strict.rep_in), self._rebound(strict.rep_out)
-            if (rep_in, rep_out) == (strict.rep_in, strict.rep_out):
-                return None  # scalars alone: nothing to break
-            free = Linear(
-                rep_in,
-                rep_out,
-                bias=strict.with_bias,
-                device=like.device,
-                dtype=like.dtype,
-                _gain=self.start,
-            )
-            lengths[FREE] = _lengths(free)
+        if self.subgroups is None:
+            free = FreeLinear(strict.in_features, strict.out_features, start=self.start, **kind)
         else:
-            return None
-        return SoftLinear(strict, free, prior_variances=self.variances, squared_lengths=lengths).to(
-            like.device
-        )
+            reps = getattr(strict, "rep_in", None), getattr(strict, "rep_out", None)
+            loose = [rep._rebind(self.subgroups) for rep in reps if isinstance(rep, Rep)]
+            if tuple(loose) in ((), reps):
+                return None  # no group, or scalars alone: nothing to break
+            rep_in, rep_out = loose
+            free = Linear(rep_in, rep_out, _gain=self.start, **kind)
+        return SoftLinear(
+            strict,
+            free,
+            prior_variances=self.variances,
+            squared_lengths={STRICT: vector_lengths(strict), FREE: vector_lengths(free)},
+        ).to(like.device)
 
-    def _constrained(self, layer: nn.Linear) -> PathSum | None:
-        """Soften what ``make_equivariant`` made."""
-        rep_in, rep_out = getattr(layer, "rep_in", None), getattr(layer, "rep_out", None)
-        if not isinstance(rep_in, Rep) or not isinstance(rep_out, Rep):
-            return None
-        kind = {"device": layer.weight.device, "dtype": layer.weight.dtype}
-        lengths = {STRICT: {}}  # type: dict[str, dict[str, Tensor | float]]
-        for part in ("weight", "bias"):
-            if parametrize.is_parametrized(layer, part):
-                space = layer.parametrizations[part][0]  # type: ignore[index]
-                assert isinstance(space, WeightSpace)
-                lengths[STRICT][f"parametrizations.{part}.original"] = space.squared_lengths()
-        free: nn.Module = FreeLinear(
-            layer.in_features, layer.out_features, layer.bias is not None, start=self.start, **kind
-        )
-        if self.subgroup is not None:
-            free = Linear(
-                self._rebound(rep_in),
-                self._rebound(rep_out),
-                bias=layer.bias is not None,
-                _gain=self.start,
-                **kind,
-            )
-            lengths[FREE] = _lengths(free)
-        return SoftLinear(layer, free, prior_variances=self.variances, squared_lengths=lengths).to(
-            kind["device"]
-        )
-
-    def _nonlinearity(self, strict: nn.Module, space: FlatSpace | None) -> nn.Module:
+    def _nonlinearity(self, strict: nn.Module, space: FlatSpace | None) -> PathSum | None:
         assert isinstance(strict, GatedNonlinearity | NormNonlinearity)
-        gates = strict.in_features - strict.out_features
-        allowed = None
-        if self.subgroup is not None:
-            allowed = pointwise_columns(self._rebound(strict.rep_out))
-        if not self.swish or (allowed is not None and not bool(allowed.any())):
-            return strict
+        if not self.swish or strict.rep_out.is_complex:
+            return None  # of complex numbers Swish has poles
+        labels = None
+        if self.subgroups is not None:
+            labels = pointwise_columns(strict.rep_out._rebind(self.subgroups))
+            if bool((labels < 0).all()):
+                return None
         free = FreeSwish(
             strict.out_features,
-            gates,
+            strict.in_features - strict.out_features,
             space=space,
-            allowed=allowed,
+            labels=labels,
             start=self.start,
             device=self.device,
             dtype=self.dtype,
         )
         return PathSum({STRICT: strict, FREE: free}, prior_variances=self.variances).to(self.device)
 
-    def _rebound(self, rep: Rep) -> Rep:
-        assert self.subgroup is not None
-        groups = list(rep.groups)
-        if not groups:
-            return rep
-        group = rep.group
-        assert group is not None
-        require_subgroup(self.subgroup, group)
-        replaced = {group: self.subgroup}
-        if isinstance(group, DirectProduct) and isinstance(self.subgroup, DirectProduct):
-            replaced.update(zip(group.factors, self.subgroup.factors, strict=True))
-        return rep._rebind(replaced)
+
+def broken_to(model: nn.Module, subgroup: Group) -> dict[Group, Group]:
+    """Which group of a network's representations is to become which.
+
+    Args:
+        model: The network.
+        subgroup: What its symmetry is to be broken to.
+
+    Raises:
+        ValueError: If it is seen not to be a subgroup, or the network has no group.
+    """
+    reps = [
+        rep
+        for module in model.modules()
+        for rep in (getattr(module, "rep_in", None), getattr(module, "rep_out", None))
+        if isinstance(rep, Rep)
+    ]
+    group = sum(reps[1:], reps[0]).group if reps else None
+    if group is None:
+        raise ValueError(
+            f"expected a network with equivariant linear layers to break to {subgroup}, got "
+            f"{type(model).__name__} without any"
+        )
+    require_subgroup(subgroup, group)
+    if subgroup == group:
+        raise ValueError(f"expected a subgroup of {group} to break it to, got the whole of it")
+    found = {group: subgroup}
+    if isinstance(group, DirectProduct) and isinstance(subgroup, DirectProduct):
+        found.update(zip(group.factors, subgroup.factors, strict=True))
+    return found
+
+
+def vector_lengths(layer: nn.Module) -> dict[str, Tensor | float]:
+    """‖W‖² for one unit of each coefficient of a layer, by name; nothing for other layers.
+
+    Args:
+        layer: An equivariant or shared linear layer, or what ``make_equivariant`` made.
+    """
+    spaces: dict[str, object] = {}
+    if isinstance(layer, StructuredLinear):
+        spaces = {"coefficients": layer.weight_space, "bias_coefficients": layer.bias_space}
+    elif _is_constrained(layer):
+        made: Any = layer.parametrizations
+        spaces = {f"parametrizations.{part}.original": made[part][0] for part in made}
+    return {
+        name: space.squared_lengths()
+        for name, space in spaces.items()
+        if isinstance(space, WeightSpace)
+    }
+
+
+def _is_constrained(layer: nn.Module) -> bool:
+    """Whether ``make_equivariant`` made a layer."""
+    return (
+        isinstance(layer, nn.Linear)
+        and parametrize.is_parametrized(layer)
+        and isinstance(getattr(layer, "rep_in", None), Rep)
+    )
 
 
 def pointwise_columns(rep: Rep) -> Tensor:
-    """Which columns of a space may go through a pointwise map: those that the group only permutes.
+    """How the columns of a space may go through pointwise maps: a label for each, −1 for none.
 
-    Columns of a term that is a representation by permutations, and in other terms the columns
-    that the group leaves alone.
+    A representation by permutations takes one map for each orbit of its columns. In others only
+    the columns that the group leaves alone take one.
 
     Args:
         rep: The space, with its group.
 
     Example:
-        >>> from isotropy.groups import O2eR3
+        >>> from isotropy.groups import O2eR3, Z
         >>> from isotropy.reps import V
         >>> pointwise_columns(V(O2eR3()))  # the vertical axis
-        tensor([False, False,  True])
+        tensor([-1, -1,  0])
+        >>> pointwise_columns(2 * V(Z(3)))
+        tensor([0, 0, 0, 1, 1, 1])
     """
     layout = layout_of(without_duals(rep))
-    allowed = torch.zeros(layout.size, dtype=torch.bool)
+    labels, known = torch.full((layout.size,), -1), 0
     for term in layout.terms:
-        if is_permutation(term.rep):
-            mask = torch.ones(term.size, dtype=torch.bool)
-        else:
-            algebra, discrete = term.rep.generators()
-            eye = torch.eye(term.size)
-            moves = [a.dense() for a in algebra] + [h.dense() - eye.to(h.dense()) for h in discrete]
-            moved = sum((m.abs() for m in moves), torch.zeros(term.size, term.size))
-            mask = (moved.sum(0) + moved.sum(1)) < 1e-12
-        allowed[term.columns] = mask.repeat(term.count)
-    return allowed if layout.order is None else allowed[layout.order.argsort()]
+        own = _orbits(term)
+        count = int(own.max()) + 1
+        copies = own + count * torch.arange(term.count).unsqueeze(1)
+        labels[term.columns] = torch.where(own < 0, -1, copies + known).flatten()
+        known += count * term.count
+    return labels if layout.order is None else labels[layout.order.argsort()]
 
 
-def _lengths(layer: StructuredLinear) -> dict[str, Tensor | float]:
-    found: dict[str, Tensor | float] = {"coefficients": layer.weight_space.squared_lengths()}
-    if layer.bias_space is not None:
-        found["bias_coefficients"] = layer.bias_space.squared_lengths()
-    return found
+def _orbits(term: Term) -> Tensor:
+    """A label for each column of one copy."""
+    basis = equivariant_basis(term.rep).orbits() if is_permutation(term.rep) else None
+    if basis is not None:
+        return basis.labels
+    algebra, discrete = term.rep.generators()
+    eye = torch.eye(term.size)
+    moves = [a.dense() for a in algebra] + [h.dense() - eye.to(h.dense()) for h in discrete]
+    moved = sum((m.abs() for m in moves), torch.zeros(term.size, term.size))
+    still = moved.sum(0) + moved.sum(1) < _STILL
+    return torch.where(still, still.cumsum(0) - 1, -1)
