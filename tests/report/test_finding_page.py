@@ -20,7 +20,7 @@ import torch
 from PIL import Image
 from torch import nn
 
-from isotropy.discovery import Finding, Findings, build_model
+from isotropy.discovery import Finding, Findings, SoftComparison, SoftOffer, build_model
 from isotropy.groups import S
 from isotropy.report import finding_page, write_finding_page
 from isotropy.report._number_words import percent, short_number, three_digits
@@ -580,3 +580,35 @@ def test_findings_beside_the_page_are_loaded_from_there(tmp_path: Path) -> None:
     assert f"Findings.load({str(tmp_path)!r})" in code(page)
     page = write_finding_page([SHIFT], tmp_path / "page.html", folder="there").read_text("utf-8")
     assert "Findings.load('there')" in code(page)
+
+
+def test_a_soft_model_is_compared_in_a_table() -> None:
+    told = SoftComparison(0.5, 0.4, 0.3, 0.2, 0.02, 0.1, 0.03, 1e-9, 77)
+    near = replace(SWAP, approximate=True, margin=0.5, soft=SoftOffer(told, nn.Linear(6, 1)))
+    page = finding_page(Findings(nearly=[near]), folder="here")
+    text = Reader(page).text
+    assert "No symmetry was found" in text
+    assert text.index("What holds nearly") < text.index("Holds nearly: swap.")
+    assert "approximately" not in text
+    assert "mean losses on 77 samples set aside" in text
+    assert "p < 10⁻⁶" in text
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", page)
+    rows = [cells[at : at + 4] for at in (0, 4, 8)]
+    assert rows == [
+        ["soft model", "0.3", "", ""],
+        ["strict model", "0.4", "0.1", "0.03"],
+        ["free predictor", "0.5", "0.2", "0.02"],
+    ]
+    assert "model = found.nearly[0].soft.model" in code(page)
+    assert "torch.randn(5, 6)" in code(page)
+
+
+def test_a_confirmed_symmetry_shows_its_soft_model_in_its_card() -> None:
+    told = SoftComparison(0.5, 0.4, 0.3, 0.2, 0.02, 0.1, 0.03, 0.04, 77)
+    page = finding_page(Findings([replace(SHIFT, approximate=True, soft=SoftOffer(told))]))
+    card = page[page.index("<article>") : page.index("</article>")]
+    assert "Confirmed, approximately:" in card
+    assert "A soft model" in card
+    assert "p = 0.04" in card
+    assert "What holds nearly" not in page
+    assert "model = found.best.model" in code(page)

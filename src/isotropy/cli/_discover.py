@@ -145,11 +145,12 @@ def _together(found: "dict[str, Findings]", named: bool) -> dict[str, Any]:
         "seconds": 0.0,
         "notes": [],
         "trivial": [],
+        "nearly": [],
     }
     for name, findings in found.items():
         part = findings.to_json()
         if named:
-            for kind in ("findings", "trivial"):
+            for kind in ("findings", "trivial", "nearly"):
                 part[kind] = [{"data": name, **finding} for finding in part[kind]]
             part["tried"] = [{"data": name, "tried": part["tried"]}]
             part["notes"] = [f"{name}: {note}" for note in part["notes"]]
@@ -190,10 +191,13 @@ def _text(found: "dict[str, Findings]", tasks: "dict[str, Dataset]", saved: Any)
         lines.append(f"{name}  {tasks[name]!r}" if len(found) == 1 else name)
         if not len(findings):
             lines.append("  no symmetry found")
-        for finding in findings:
+        for finding in (*findings, *findings.nearly):
             lines.append(f"  {finding}")
             lines.append(f"    {finding.action}")
             lines += [f"    {note}" for note in finding.notes if len(found) == 1]
+            if finding.soft is not None:
+                told = finding.soft.comparison
+                lines += [f"    {told}", f"    {told.gain}"]
         lines += [f"  {finding}" for finding in findings.trivial]
         if len(found) == 1:
             lines += [f"  {note}" for note in findings.notes]

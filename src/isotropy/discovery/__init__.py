@@ -3,6 +3,7 @@
 from isotropy.discovery._discover import discover
 from isotropy.discovery._examples import example_tasks
 from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._soft_offer import SoftOffer
 from isotropy.discovery._standardised import HomogeneousModel, StandardisedModel, build_model
 from isotropy.discovery.augerino._augerino import Augerino
 from isotropy.discovery.augerino._augmentations import (
@@ -22,6 +23,7 @@ from isotropy.discovery.confirming._claim_test import (
 from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._orbit_average import OrbitAverage, orbit_average
+from isotropy.discovery.confirming._soft_comparison import SoftComparison
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators import (
     ActionClass,
@@ -107,6 +109,8 @@ __all__ = [
     "SharingName",
     "SmoothFit",
     "SnappedAlgebra",
+    "SoftComparison",
+    "SoftOffer",
     "StandardisedModel",
     "action_class",
     "automorphisms",

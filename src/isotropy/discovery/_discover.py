@@ -15,10 +15,10 @@ from torch import Tensor
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.data import Dataset
-from isotropy.discovery._finding import Finding, Findings, Layout
-from isotropy.discovery._symmetric_model import fit_symmetric_model
+from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._nearly import NearClaim, offered, standing
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, confirm, holm
+from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, holm
 from isotropy.discovery.confirming._free_predictor import (
     FreePredictor,
     Task,
@@ -33,16 +33,17 @@ from isotropy.discovery.generators._search import Blocks, CannotTell
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.images._discover_images import discover_images
 from isotropy.discovery.images._image_data import ImageData
-from isotropy.discovery.naming._naming import SharingName, name_permutations
 from isotropy.discovery.naming._pair_group import PairGroup
-from isotropy.discovery.permutations._convolution_claim import compared
-from isotropy.discovery.permutations._proposals import Proposal, Proposals, propose
-from isotropy.reps import Symmetry
+from isotropy.discovery.permutations._permutation_claim import (
+    PermutationClaim,
+    confirm_permutations,
+    near_permutations,
+    tried_line,
+)
+from isotropy.discovery.permutations._proposals import Proposals, propose
 
 Method = Literal["permutations", "generators", "layers"]
 METHODS: tuple[Method, ...] = ("permutations", "generators", "layers")
-# a symmetry that surely costs more than this share is called approximate
-_EXACT = 0.01
 # a predictor of the other kind is taken where it leaves so much less
 _BETTER = 1.05
 # shares of variance or entropy, unexplained, that are worth a note
@@ -60,6 +61,7 @@ def discover(
     blocks: Blocks | None = None,
     methods: Method | Sequence[Method] = METHODS,
     margin: float = 0.05,
+    near_margin: float = 0.5,
     level: float = 0.05,
     fit_models: bool = True,
     seed: int = 0,
@@ -85,6 +87,13 @@ def discover(
     others whose first layers are strict; each must lose no more than ``margin``, on the third
     part, to the best one built without its symmetry. Shifts wrap around the edges of the image.
 
+    Where a symmetry is confirmed but surely costs something, it comes with a soft model as well,
+    which prefers the symmetry and is not bound to it (``Finding.soft``). One that costs more than
+    ``margin``, but surely less than ``near_margin``, is no finding: it is in ``Findings.nearly``
+    where its soft model surely predicts the third part better than a predictor free of symmetry
+    and every model of a finding. These tests have Holm's correction among themselves, and change
+    nothing for findings.
+
     Args:
         X: Inputs, shape ``(N, n)``, ``(N, n, channels)`` for sequences and sets,
             ``(N, channels, height, width)`` for images; or a ``Dataset``. With
@@ -103,6 +112,8 @@ def discover(
         methods: What to look for: ``"permutations"``, ``"generators"`` of continuous symmetries;
             ``"layers"`` and motions of images, which is all that is looked for in these.
         margin: The largest cost that still counts as a symmetry.
+        near_margin: The largest cost of a symmetry that is worth a soft model; not looked for
+            where it is no more than ``margin``, nor without ``fit_models``, nor in images.
         level: The chance of confirming anything false.
         fit_models: Whether to fit a model with each symmetry that is found.
         seed: Of splits, networks and random group elements.
@@ -114,7 +125,8 @@ def discover(
 
     Raises:
         ValueError: If values are missing, inputs or targets constant, rows too few to split, images
-            too small or without classes, or a method or option is for data of another kind.
+            too small or without classes, a method or option is for data of another kind, or
+            ``near_margin`` is not a share below 1.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -126,6 +138,9 @@ def discover(
     started = time.perf_counter()
     tell = progress or (lambda step: None)
     methods = _checked_methods(methods, X)
+    if not 0 <= near_margin < 1:
+        raise ValueError(f"expected a near_margin of at least 0 and below 1, got {near_margin!r}")
+    softening = fit_models and near_margin > margin
     if methods == ("layers",):
         _refuse_options(blocks=blocks, channels_first=channels_first or None)
         return discover_images(
@@ -143,7 +158,13 @@ def discover(
     tell(Step(0, 5, "proposing symmetries"))
     proposals = Proposals((), (), None, ())
     if permuting:
-        proposals = propose(data.rows(find), margin=margin, candidates=candidates, seed=seed)
+        proposals = propose(
+            data.rows(find),
+            margin=margin,
+            near_margin=near_margin if softening else 0.0,
+            candidates=candidates,
+            seed=seed,
+        )
     tell(Step(1, 5, "looking for continuous symmetries"))
     continuous = _continuous(data, find, blocks, margin, seed) if moving else None
     tell(Step(2, 5, "fitting a predictor free of symmetry"))
@@ -155,19 +176,8 @@ def discover(
         if smooth.unexplained * _BETTER < free.unexplained:
             free = smooth
     tell(Step(3, 5, "confirming"))
-    claims = [_Claim(proposal, data) for proposal in proposals.claims]
-    tests = confirm(
-        [claim.symmetry for claim in claims],
-        free.predict,
-        outside.x,
-        outside.y,
-        constant=free.constant,
-        loss="squared" if data.task == "regression" else "cross-entropy",
-        margin=margin,
-        level=level,
-        groups=outside.groups,
-        seed=seed,
-    )
+    claims = [PermutationClaim.of(proposal, data) for proposal in proposals.claims]
+    tests = confirm_permutations(claims, free, outside, margin=margin, level=level, seed=seed)
     diagonal = proposals.convolution
     if diagonal is not None:
         tests.append(diagonal.test(free, fitted, outside, margin=margin, level=level))
@@ -178,17 +188,24 @@ def discover(
     tell(Step(4, 5, "fitting models"))
     for claim, test in zip(claims, tests, strict=False):
         claim.test = test
-    confirmed = [claim for claim in claims if claim.test is not None and claim.test.confirmed]
+    confirmed = [claim for claim in claims if claim.confirmed]
     seen = data.rows(np.concatenate([find, fit]))
+    near: list[NearClaim] = []
+    if softening:
+        wide: dict[str, Any] = {"margin": near_margin, "level": level, "seed": seed}
+        near = near_permutations(proposals, claims, data, free, seen, outside, **wide)
+        if continuous is not None:
+            near += continuous.near(moved, smooth, fitted, seen, outside, **wide)
+        near = standing(near)
     rival = free
-    if fit_models and any(test.confirmed for test in tests):
+    if fit_models and (near or any(test.confirmed for test in tests)):
         # models are compared on equal terms: both fitted to all rows but those of the test
         rival = seen.free_predictor(seed + 1)
     shown = [claim for claim in confirmed if not any(claim.is_within(other) for other in confirmed)]
     found: list[Finding] = []
     tried: list[str | Mapping[str, Any]] = [
         *proposals.tried,
-        *(_tried(c.name, c.proposal.method, c.proposal.chance, c.test) for c in claims),
+        *(tried_line(c.name, c.proposal.method, c.proposal.chance, c.test) for c in claims),
     ]
     notes = _notes(free, fitted, outside)
     if data.arrangement.inputs == data.arrangement.channels > 1:
@@ -205,14 +222,17 @@ def discover(
         notes += continuous.notes
         trivial += continuous.trivial(free, fitted, outside, margin=margin, level=level, seed=seed)
     if diagonal is not None:
-        tried.append(_tried(diagonal.name, "diagonals", diagonal.chance, tests[-1]))
+        tried.append(tried_line(diagonal.name, "diagonals", diagonal.chance, tests[-1]))
         if tests[-1].confirmed:
             # what turns a filter around is said with it
             turned = PairGroup(diagonal.name.generators, *reversed(diagonal.labels.shape))
             shown = [claim for claim in shown if not turned.contains(claim.group)]
             found.append(diagonal.finding(tests[-1], seen, outside, rival, fit_models))
     found += [claim.finding(proposals, seen, outside, rival, fit_models, seed) for claim in shown]
-    return Findings(found, tried, time.perf_counter() - started, notes, trivial)
+    if near and free is smooth and continuous is not None and continuous.claims:
+        rival = smooth_predictor(seen, seed + 1)
+    nearly = offered(near, seen, outside, rival, rivals=found, level=level, seed=seed)
+    return Findings(found, tried, time.perf_counter() - started, notes, trivial, nearly)
 
 
 def _checked_methods(methods: Any, x: Any) -> tuple[Method, ...]:
@@ -257,89 +277,6 @@ def _corrected(tests: list[ClaimTest], moved: Sequence[TestedClaim]) -> list[Cla
     for one in moved:
         one.adjust([float(next(adjusted)) for _ in one.p_values])
     return tests
-
-
-class _Claim:
-    """A proposed symmetry, named, and its test."""
-
-    test: ClaimTest | None = None
-
-    def __init__(self, proposal: Proposal, data: TaskData) -> None:
-        self.proposal = proposal
-        self.group = proposal.group
-        self.name: SharingName = name_permutations(
-            proposal.group,
-            input_names=data.input_names,
-            output_names=data.output_names,
-        )
-        named = self.name.symmetry
-        assert named is not None
-        a = data.arrangement
-        self.symmetry = Symmetry(
-            named.group, a.channels * named.rep_in, a.output_channels * named.rep_out
-        )
-        self.layout = Layout(a.channels, a.output_channels, data.channels_first)
-
-    def is_within(self, other: _Claim) -> bool:
-        return other.group.order > self.group.order and other.group.contains(self.group)
-
-    def finding(
-        self,
-        proposals: Proposals,
-        seen: TaskData,
-        outside: TaskData,
-        free: FreePredictor,
-        fit_models: bool,
-        seed: int,
-    ) -> Finding:
-        assert self.test is not None
-        finding = Finding(
-            name=self.name.name,
-            group=str(self.symmetry.group),
-            action=self.name.action,
-            method=self.proposal.method,
-            order=self.group.order,
-            approximate=self.test.interval[0] > _EXACT,
-            confirmed=True,
-            p_value=self.test.adjusted_p_value,
-            effect=self.test.effect,
-            interval=self.test.interval,
-            margin=self.test.margin,
-            samples=self.test.samples,
-            symmetry=self.symmetry,
-            custom=self.name.custom,
-            layout=self.layout,
-            labels=proposals.labels,
-            input_names=outside.input_names or (),
-            output_names=outside.output_names or (),
-        )
-        if not fit_models:
-            return finding
-        model, spec = fit_symmetric_model(
-            self.symmetry,
-            seen.x,
-            seen.y,
-            seen.task,
-            linear=free.kind == "linear",
-            groups=seen.groups,
-            seed=seed,
-        )
-        with torch.no_grad():
-            predicted = model(outside.x.to(model.x_mean))
-        note = compared(predicted, free, outside)
-        return replace(finding, model=model, model_spec=spec, notes=(note,))
-
-
-def _tried(name: SharingName, method: str, chance: float, test: ClaimTest | None) -> dict[str, Any]:
-    assert test is not None
-    return {
-        "name": name.name,
-        "method": method,
-        "chance": chance,
-        "effect": test.effect,
-        "p_value": test.adjusted_p_value,
-        "confirmed": test.confirmed,
-    }
 
 
 def _without_effect(

@@ -6,7 +6,7 @@ import html
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -16,14 +16,18 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, json_text, write_json
+from isotropy.discovery._soft_offer import SoftOffer
 from isotropy.discovery._standardised import build_model
+from isotropy.discovery.confirming._soft_comparison import SoftComparison
 from isotropy.discovery.naming._row_rep import RowRep
 from isotropy.reps import Rep, Symmetry
 
 _FORMAT = 1
-_PLACES = {"findings": "finding", "trivial": "trivial"}
+_PLACES = {"findings": "finding", "trivial": "trivial", "nearly": "nearly"}
+_LATER = ("nearly",)  # lists that files of this format may lack
 _NEGLIGIBLE = 1e-5  # size of an effect below which its digits are noise
-_FILE, _WEIGHTS, _LIST = "finding.json", "model.safetensors", "findings.json"
+_FILE, _LIST = "finding.json", "findings.json"
+_WEIGHTS, _SOFT_WEIGHTS = "model.safetensors", "soft.safetensors"
 # what is written as it is; the other fields have a form of their own
 _PLAIN = (
     *("name", "group", "order", "dimension", "action", "approximate", "confirmed", "p_value"),
@@ -126,6 +130,8 @@ class Finding:
             each: the type learned, the shares of its paths, and whether it is strict.
         model: The model that has the symmetry.
         model_spec: What ``build_model`` makes such a model from; needed to save it.
+        soft: Where it holds in part, a model that prefers the symmetry and is not bound to it, and
+            how it compares with the strict model and with a free predictor.
         input_names: Of the positions of the input, where they have names.
         output_names: Of those of the output.
 
@@ -172,6 +178,7 @@ class Finding:
     layers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
     model: nn.Module | None = field(default=None, repr=False)
     model_spec: Mapping[str, Any] | None = None
+    soft: SoftOffer | None = field(default=None, repr=False)
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
 
@@ -224,24 +231,34 @@ class Finding:
         """Whether it stands, in a few words."""
         if self.trivial:
             return "holds trivially"
+        if self.soft is not None and not self.confirmed:
+            return "holds nearly"
         return "confirmed" if self.confirmed else "not confirmed"
 
-    def predict(self, X: ArrayLike | Tensor) -> NDArray[np.float64]:
+    def predict(self, X: ArrayLike | Tensor, *, soft: bool | None = None) -> NDArray[np.float64]:
         """What the model predicts for data as they were given: values, or logits of classes.
 
         Args:
             X: Inputs, shape ``(N, n)``, ``(N, n, channels)`` for sequences and sets, or images.
+            soft: Whether to predict with the soft model; by default where the symmetry is not
+                confirmed and there is one.
 
         Raises:
-            ValueError: If there is no model, or the shape is not that of the data.
+            ValueError: If there is no such model, or the shape is not that of the data.
         """
-        if self.model is None:
-            raise ValueError(f"expected a model of {self.name!r:.80} to predict with, got none")
-        like = next(self.model.parameters())
+        if soft is None:
+            soft = self.soft is not None and not self.confirmed
+        model = self.model
+        if soft:
+            model = None if self.soft is None else self.soft.model
+        if model is None:
+            what = "a soft model" if soft else "a model"
+            raise ValueError(f"expected {what} of {self.name!r:.80} to predict with, got none")
+        like = next(model.parameters())
         x = torch.as_tensor(X if isinstance(X, Tensor) else np.asarray(X)).to(like)
         x = self.layout.rows(x)
         with torch.no_grad():
-            y = self.model(x)
+            y = model(x)
         if self.layout.output_channels > 1:
             y = y.unflatten(1, (self.layout.output_channels, -1))
             y = y if self.layout.channels_first else y.transpose(1, 2)
@@ -274,12 +291,15 @@ class Finding:
             "custom": tables,
             "layout": {**asdict(self.layout), "image": list(self.layout.image)},
             "model": spec,
+            "soft": None if self.soft is None else self.soft.to_json(),
         }
         lists = {name: list(getattr(self, name)) for name in _LISTS}
         return {**plain, **lists, **rest}
 
     def save(self, folder: str | Path) -> Path:
-        """Write ``finding.json`` and, where there is a model, ``model.safetensors``.
+        """Write ``finding.json``, and the weights of what models there are.
+
+        Those of the model are in ``model.safetensors``, of the soft one in ``soft.safetensors``.
 
         Args:
             folder: Made where it is not there.
@@ -297,18 +317,30 @@ class Finding:
             ...     Finding.load(finding.save(folder)).name
             'S(3)'
         """
-        if self.model is not None and self.model_spec is None:
+        offer = self.soft
+        models = [(_WEIGHTS, self.model, self.model_spec)]
+        if offer is None:
+            models.append((_SOFT_WEIGHTS, None, None))
+        else:
+            models.append((_SOFT_WEIGHTS, offer.model, offer.model_spec))
+        if any(model is not None and spec is None for _, model, spec in models):
             raise ValueError(
                 f"expected a description (model_spec) of the model of {self.name!r:.80} to save "
                 "it with, got none"
             )
         folder = _made(folder)
         labels = None if self.labels is None else self.labels.tolist()
-        given = {**self.to_json(), "labels": labels, "has_weights": self.model is not None}
-        if self.model is None:
-            (folder / _WEIGHTS).unlink(missing_ok=True)
-        else:
-            Checkpoint(folder / _WEIGHTS, _fingerprint(given)).save(self.model.state_dict(), {})
+        given = {
+            **self.to_json(),
+            "labels": labels,
+            "has_weights": self.model is not None,
+            "has_soft_weights": offer is not None and offer.model is not None,
+        }
+        for file, model, spec in models:
+            if model is None:
+                (folder / file).unlink(missing_ok=True)
+            else:
+                Checkpoint(folder / file, _fingerprint(given, spec)).save(model.state_dict(), {})
         write_json(folder / _FILE, {"format": _FORMAT, **given})
         return folder
 
@@ -347,6 +379,8 @@ class Findings(Sequence[Finding]):
         seconds: How long it took.
         notes: Anything else worth knowing.
         trivial: Symmetries that hold for a trivial reason, and are no discoveries.
+        nearly: Symmetries that are broken too much to be claimed, but whose soft model predicts
+            better than a model without them.
 
     Example:
         >>> found = Findings([Finding("S(3)", "S(3)", "all positions", "swaps", order=6)])
@@ -359,9 +393,10 @@ class Findings(Sequence[Finding]):
     seconds: float = 0.0
     notes: Sequence[str] = ()
     trivial: Sequence[Finding] = ()
+    nearly: Sequence[Finding] = ()
 
     def __post_init__(self) -> None:
-        for name in ("findings", "tried", "notes", "trivial"):
+        for name in ("findings", "tried", "notes", "trivial", "nearly"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def __len__(self) -> int:
@@ -396,8 +431,8 @@ class Findings(Sequence[Finding]):
         """What ``isotropy discover --json`` says.
 
         Example:
-            >>> Findings(tried=["all swaps"], seconds=0.5).to_json()
-            {'findings': [], 'tried': ['all swaps'], 'seconds': 0.5, 'notes': [], 'trivial': []}
+            >>> Findings(tried=["all swaps"], seconds=0.5).to_json()["tried"]
+            ['all swaps']
         """
         return {
             "findings": [finding.to_json() for finding in self.findings],
@@ -405,6 +440,7 @@ class Findings(Sequence[Finding]):
             "seconds": self.seconds,
             "notes": list(self.notes),
             "trivial": [finding.to_json() for finding in self.trivial],
+            "nearly": [finding.to_json() for finding in self.nearly],
         }
 
     def save(self, folder: str | Path) -> Path:
@@ -418,7 +454,8 @@ class Findings(Sequence[Finding]):
         """
         folder = _made(folder)
         places = {}
-        for kind, several in (("findings", self.findings), ("trivial", self.trivial)):
+        for kind in _PLACES:
+            several = getattr(self, kind)
             places[kind] = [f"{_PLACES[kind]}-{number}" for number in range(1, len(several) + 1)]
             for place, finding in zip(places[kind], several, strict=True):
                 finding.save(folder / place)
@@ -437,7 +474,7 @@ class Findings(Sequence[Finding]):
         given = _read(folder / _LIST, "findings")
         loaded = {}
         for kind, word in _PLACES.items():
-            places = given.get(kind)
+            places = given.get(kind, [] if kind in _LATER else None)
             known = {f"{word}-{number}" for number in range(1, len(places or ()) + 1)}
             if not isinstance(places, list) or not known.issuperset(map(str, places)):
                 raise ValueError(
@@ -450,7 +487,16 @@ class Findings(Sequence[Finding]):
             given.get("seconds", 0.0),
             given.get("notes", ()),
             loaded["trivial"],
+            loaded["nearly"],
         )
+
+    def __str__(self) -> str:
+        lines = [str(finding) for finding in self.findings] or ["no symmetry found"]
+        for finding in (*self.findings, *self.nearly):
+            if finding.soft is not None:
+                lines += [] if finding.confirmed else [str(finding)]
+                lines += [f"  {finding.soft.comparison}", f"  {finding.soft.comparison.gain}"]
+        return "\n".join([*lines, *map(str, self.trivial)])
 
 
 def _made(folder: str | Path) -> Path:
@@ -489,7 +535,18 @@ def _restored(given: dict[str, Any], folder: Path) -> Finding:
     partition = None if labels is None else np.array(labels)
     model = None
     if given["has_weights"]:
-        model = _with_weights(build_model(spec, symmetry, partition), given, folder)
+        model = build_model(spec, symmetry, partition)
+        _load_weights(model, folder / _WEIGHTS, _fingerprint(given, spec))
+    offer = None
+    if given.get("soft") is not None:
+        offer = SoftOffer(
+            SoftComparison(**given["soft"]["comparison"]), None, given["soft"]["model"]
+        )
+    if offer is not None and given["has_soft_weights"]:
+        soft_spec = given["soft"]["model"]
+        soft = build_model(soft_spec, symmetry, partition)
+        _load_weights(soft, folder / _SOFT_WEIGHTS, _fingerprint(given, soft_spec))
+        offer = replace(offer, model=soft)
     return Finding(
         **plain,
         interval=interval,
@@ -501,19 +558,20 @@ def _restored(given: dict[str, Any], folder: Path) -> Finding:
         metric=given.get("metric"),
         model=model,
         model_spec=spec,
+        soft=offer,
     )
 
 
-def _with_weights(model: nn.Module, given: dict[str, Any], folder: Path) -> nn.Module:
-    saved = Checkpoint(folder / _WEIGHTS, _fingerprint(given)).load()
+def _load_weights(model: nn.Module, path: Path, fingerprint: str) -> None:
+    saved = Checkpoint(path, fingerprint).load()
     if saved is None:
-        raise ValueError(f"expected the weights {_WEIGHTS} in {str(folder)!r}, got none")
+        raise ValueError(f"expected the weights {path.name} in {str(path.parent)!r}, got none")
     state = saved[0]
     floating = next((t for t in state.values() if t.is_floating_point()), torch.empty(0))
     model.to(floating.dtype).load_state_dict(state)
-    return model.eval()
+    model.eval()
 
 
-def _fingerprint(given: Mapping[str, Any]) -> str:
+def _fingerprint(given: Mapping[str, Any], spec: Mapping[str, Any] | None) -> str:
     """Which finding the weights belong to."""
-    return json_text({key: given[key] for key in ("name", "symmetry", "model")})
+    return json_text({"name": given["name"], "symmetry": given["symmetry"], "model": spec})

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from isotropy.discovery.images._image_network import ImageNetwork
 from isotropy.groups import Monomial, components
-from isotropy.nn import EMLP, MLP, Linear, SharedLinear, Symmetrised
+from isotropy.nn import EMLP, MLP, Linear, SharedLinear, Symmetrised, soften
 from isotropy.reps import Symmetry, parse_rep
 
 # what each kind of model is made with, beside the symmetry; the first ones it must have
@@ -24,6 +24,7 @@ _ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "symmetrised": (("model",), ("elements", "seed")),
     "standardised": (("model",), ()),
     "homogeneous": (("model", "symmetry", "columns", "degree"), ()),
+    "soft": (("model", "variances"), ()),
     "image network": (("image", "outputs", "paths"), ("alpha", "group")),
 }
 _NUMBERS = ("layers", "inputs", "outputs", "elements", "alpha")
@@ -209,7 +210,8 @@ def build_model(
             ``"mlp"`` (inputs, outputs, channels, layers), ``"symmetrised"`` (model: a
             description; elements, seed), ``"standardised"`` (model: a description),
             ``"homogeneous"`` (model: a description; symmetry, the part without scalings, as text;
-            columns, degree), ``"image network"`` (image, outputs, paths; alpha, group).
+            columns, degree), ``"soft"`` (model: a description; variances of its strict and
+            flexible paths), ``"image network"`` (image, outputs, paths; alpha, group).
         symmetry: What the model has; ``"mlp"``, ``"shared linear"`` and ``"image network"`` need
             none.
         labels: Which weights of ``"shared linear"`` are equal, shape (d_out, d_in).
@@ -236,6 +238,9 @@ def build_model(
         zeros, ones = torch.zeros, torch.ones
         wide, out = inner.in_features, inner.out_features
         return StandardisedModel(inner, zeros(wide), ones(wide), zeros(out), ones(out))
+    if kind == "soft":
+        strict = build_model(arguments["model"], symmetry, labels)
+        return soften(strict, variances=arguments["variances"])
     if kind == "homogeneous":
         part = Symmetry.parse(arguments["symmetry"])
         within = build_model(arguments["model"], part, labels)

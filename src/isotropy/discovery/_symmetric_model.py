@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +21,9 @@ from isotropy.reps import Symmetry
 _CHANNELS = 64
 _LAYERS = 2
 _STEPS = 800
+_HELD_OUT = 0.2
+
+Penalty: TypeAlias = Callable[[nn.Module], Tensor]
 
 
 def fit_symmetric_model(
@@ -28,6 +33,7 @@ def fit_symmetric_model(
     task: Task,
     *,
     linear: bool,
+    channels: int | str = _CHANNELS,
     groups: NDArray[np.int64] | None = None,
     seed: int = 0,
 ) -> tuple[StandardisedModel, dict[str, Any]]:
@@ -39,6 +45,7 @@ def fit_symmetric_model(
         y: Targets, shape ``(N, d_out)``, or classes ``(N,)``.
         task: What the targets are.
         linear: Whether a linear layer will do; otherwise it is an EMLP.
+        channels: Of the EMLP: a width, or a hidden representation as text.
         groups: Which rows belong together, and are held out together.
         seed: Of weights and batches.
 
@@ -58,11 +65,11 @@ def fit_symmetric_model(
         True
     """
     inner = (
-        {"kind": "linear"} if linear else {"kind": "emlp", "channels": _CHANNELS, "layers": _LAYERS}
+        {"kind": "linear"} if linear else {"kind": "emlp", "channels": channels, "layers": _LAYERS}
     )
-    rng = make_generator(seed)
+    draws = FitDraws.of(seed, len(x), groups)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(torch.randint(2**31, (), generator=rng)))
+        torch.manual_seed(draws.weights)
         network = build_model(inner, symmetry)
     wide = y if task == "regression" else torch.zeros(len(y), symmetry.rep_out.size())
     model = StandardisedModel.of(
@@ -72,12 +79,11 @@ def fit_symmetric_model(
         permutations_in=_permutations(symmetry, symmetry.rep_in),
         permutations_out=_permutations(symmetry, symmetry.rep_out),
     )
-    inputs = (x.to(model.x_mean) - model.x_mean) / model.x_scale
-    targets = y if task == "classification" else (y.to(model.y_mean) - model.y_mean) / model.y_scale
+    inputs, targets = in_units_of(model, x, y, task)
     if linear:
         solve_linear(network, inputs, targets, task)
     else:
-        train_network(network, inputs, targets, task, groups, rng)
+        train_network(network, inputs, targets, task, draws)
     return model.requires_grad_(True).eval(), {"kind": "standardised", "model": inner}
 
 
@@ -99,14 +105,65 @@ def loss_of(prediction: Tensor, y: Tensor, task: Task) -> Tensor:
     return functional.mse_loss(prediction, y)
 
 
-def solve_linear(network: nn.Module, x: Tensor, y: Tensor, task: Task) -> None:
+@dataclass(frozen=True)
+class FitDraws:
+    """What chance decides in a fit: the same for all fits with one seed to the same rows.
+
+    So a model that starts from the weights of another is stopped by rows that neither saw.
+
+    Args:
+        weights: The seed of starting weights.
+        rest: Rows to fit to.
+        held: Rows to stop by.
+        batches: Draws batches.
+    """
+
+    weights: int
+    rest: Tensor
+    held: Tensor
+    batches: torch.Generator
+
+    @staticmethod
+    def of(seed: int, count: int, groups: NDArray[np.int64] | None) -> FitDraws:
+        """Draw them, groups kept whole.
+
+        Example:
+            >>> draws = FitDraws.of(0, 10, None)
+            >>> len(draws.rest), len(draws.held)
+            (8, 2)
+        """
+        rng = make_generator(seed)
+        weights = int(torch.randint(2**31, (), generator=rng))
+        rest, held = map(torch.as_tensor, held_out_rows(count, _HELD_OUT, groups, rng))
+        return FitDraws(weights, rest, held, rng)
+
+
+def in_units_of(
+    model: StandardisedModel, x: Tensor, y: Tensor, task: Task
+) -> tuple[Tensor, Tensor]:
+    """Data in the units of the model inside."""
+    inputs = (x.to(model.x_mean) - model.x_mean) / model.x_scale
+    if task == "classification":
+        return inputs, y
+    return inputs, (y.to(model.y_mean) - model.y_mean) / model.y_scale
+
+
+def no_penalty(network: nn.Module) -> Tensor:
+    """Nothing to add to the loss."""
+    return torch.zeros(())
+
+
+def solve_linear(
+    network: nn.Module, x: Tensor, y: Tensor, task: Task, penalty: Penalty = no_penalty
+) -> None:
+    """Minimise the mean loss and a penalty that is convex, to rounding."""
     solver = torch.optim.LBFGS(
         network.parameters(), max_iter=300, tolerance_grad=1e-9, line_search_fn="strong_wolfe"
     )
 
     def closure() -> Tensor:
         solver.zero_grad()
-        loss = loss_of(network(x), y, task)
+        loss = loss_of(network(x), y, task) + penalty(network)
         loss.backward()
         return loss
 
@@ -118,20 +175,27 @@ def train_network(
     x: Tensor,
     y: Tensor,
     task: Task,
-    groups: NDArray[np.int64] | None,
-    rng: torch.Generator,
-) -> None:
-    """Adam with a falling step, stopped where the loss on a fifth of the rows is least."""
-    rest, held = map(torch.as_tensor, held_out_rows(len(x), 0.2, groups, rng))
+    draws: FitDraws,
+    *,
+    penalty: Penalty = no_penalty,
+    steps: int = _STEPS,
+    weight_decay: float = 1e-4,
+) -> float:
+    """Adam with a falling step, stopped where the loss on a fifth of the rows is least.
+
+    Returns:
+        That loss.
+    """
+    rest, held, rng = draws.rest, draws.held, draws.batches
     batch = min(256, len(rest))
-    epochs = max(10, min(300, _STEPS * batch // len(rest)))
-    solver = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=1e-4)
+    epochs = max(10, min(300, steps * batch // len(rest)))
+    solver = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=weight_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(solver, epochs)
     best, kept = float("inf"), {k: v.clone() for k, v in network.state_dict().items()}
     for _ in range(epochs):
         for rows in rest[torch.randperm(len(rest), generator=rng)].split(batch):
             solver.zero_grad()
-            loss_of(network(x[rows]), y[rows], task).backward()
+            (loss_of(network(x[rows]), y[rows], task) + penalty(network)).backward()
             solver.step()
         schedule.step()
         with torch.no_grad():
@@ -139,3 +203,4 @@ def train_network(
         if reached < best:
             best, kept = reached, {k: v.clone() for k, v in network.state_dict().items()}
     network.load_state_dict(kept)
+    return best

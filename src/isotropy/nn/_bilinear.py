@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd import forward_ad
 
 from isotropy.groups import Group
 from isotropy.nn._coordinates import cat
@@ -183,25 +182,25 @@ class BiLinear(EquivariantModule):
             v.unflatten(-1, (term.count, term.size)).mT
             for v, term in zip(columns, self.terms_in, strict=True)
         ]
-        empty = {
+        sums = {
             i: rows.new_zeros(rows.shape[0], term.size, term.count)
             for i, term in enumerate(self.terms_out)
         }
-        sums = self.added(objects, empty, x.shape[:-1])
+        self.add(objects, sums, x.shape[:-1])
         y = cat([v.mT.flatten(1) for v in sums.values()], -1)
         if self.back is not None:
             y = y.index_select(-1, self.back)
         return y.reshape(*x.shape[:-1], self.out_features)
 
-    def added(
+    def add(
         self,
         objects: Sequence[Tensor],
-        sums: Mapping[int, Tensor],
+        sums: dict[int, Tensor],
         lead: Sequence[int],
         *,
         in_frame: bool = False,
-    ) -> dict[int, Tensor]:
-        """Sums with what the objects of all input terms give to those of output terms.
+    ) -> None:
+        """Add what the objects of all input terms give to those of output terms.
 
         Args:
             objects: One tensor for each input term, shape (rows, size, copies).
@@ -209,33 +208,15 @@ class BiLinear(EquivariantModule):
             lead: The shape that the rows had.
             in_frame: Whether all are in the coordinates of the frame.
         """
-        found = dict(sums)
-        changed = [t for t in found if any(c.target == t for c in self.contractions)]
-        tensors = [*(found[t] for t in changed), *objects, *self.mixing_last, *self.mixing_first]
-        if self._recording or not differentiates_plainly(tensors):
-            acting = self._acting(objects, changed, in_frame=in_frame)
-            self._add_weighted_last(objects, acting, found, lead)
-            self._add_weighted_first(objects, acting, found, lead)
-            return found
-        own = [found[t] is objects[t] if t < len(objects) else False for t in changed]
-        about = (self, tuple(changed), tuple(own), in_frame)
-        others = [found[t] for t, is_own in zip(changed, own, strict=True) if not is_own]
-        new = _Added.apply(about, *objects, *self.mixing_last, *self.mixing_first, *others)
-        found.update(zip(changed, new, strict=True))
-        return found
-
-    def _acting(
-        self, objects: Sequence[Tensor], targets: Collection[int], *, in_frame: bool
-    ) -> dict[Contraction, Tensor]:
-        """All objects that act, as maps (rows, objects, size of target, size of source)."""
         acting: dict[Contraction, Tensor] = {}
         for place, group in self.by_acting.items():
-            used = [c for c in group if c.target in targets]
+            used = [c for c in group if c.target in sums]
             if used:
                 v = objects[place]
                 v = v if v.shape[-1] == used[0].objects else v[..., : used[0].objects]
                 acting.update(self._as_maps(place, used, v.mT.contiguous(), in_frame=in_frame))
-        return acting
+        self._add_weighted_last(objects, acting, sums, lead)
+        self._add_weighted_first(objects, acting, sums, lead)
 
     def _as_maps(
         self, place: int, used: list[Contraction], v: Tensor, *, in_frame: bool

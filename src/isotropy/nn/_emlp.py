@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Sequence
+from itertools import repeat
 from typing import Any, Literal
 
 import torch
@@ -19,7 +20,7 @@ from isotropy.nn._linear import Linear
 from isotropy.nn._module import EquivariantModule, bound
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated, is_permutation
 from isotropy.nn._schur_weights import SchurWeights
-from isotropy.nn._soft_layers import SoftFrameLinear, soft_gated
+from isotropy.nn._soft_layers import Slot, SoftFrameLinear, soft_gated
 from isotropy.nn._uniform_rep import uniform_rep
 from isotropy.reps import Rep, Scalar, Term, layout_of, without_duals
 
@@ -90,6 +91,17 @@ class EMLPBlock(EquivariantModule):
             t for t, term in enumerate(self.coordinates.terms) if not is_permutation(term.rep)
         ]
         self.gate_counts = [self.coordinates.terms[t].count for t in self.gated_terms]
+        before = self.linear.weight_space
+        assert isinstance(before, SchurWeights)
+        own = {term.rep: t for t, term in enumerate(self.coordinates.terms)}
+        # by term, as the linear layer has them: its scalars are first the gates, then ours
+        self.slots: list[Slot] = []
+        for rep in (term.rep for term in before.out.terms):
+            if rep == Scalar:
+                self.slots += map(Slot, self.gate_counts, self.gated_terms, repeat(True))
+            if rep in own:
+                width = self.coordinates.terms[own[rep]].width
+                self.slots.append(Slot(width, own[rep], is_gate=False))
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply the block along the last axis, shape (*, in_features) to (*, out_features)."""
@@ -134,33 +146,21 @@ class EMLPBlock(EquivariantModule):
             x: The features.
             lead: The shape that their rows had.
         """
-        y = self.linear.on_flat(x, lead)
-        space = self.coordinates
-        # terms as the linear layer has them: its scalars are first the gates, then those of ours
-        before = [term.rep for term in self.linear.free.out.space.terms]
-        own = {term.rep: t for t, term in enumerate(space.terms)}
-        sizes, places = [], []
-        for rep in before:
-            if rep == Scalar:
-                sizes += self.gate_counts
-                places += [None] * len(self.gate_counts)
-            if rep in own:
-                sizes.append(space.terms[own[rep]].width)
-                places.append(own[rep])
-        split = y.split(sizes, -1)
-        gates = [part for part, place in zip(split, places, strict=True) if place is None]
-        objects = {
-            place: part.unflatten(-1, (space.terms[place].size, space.terms[place].count))
-            for part, place in zip(split, places, strict=True)
-            if place is not None
-        }
+        linear: Any = self.linear
+        y = linear.on_flat(x, lead)
+        space, slots = self.coordinates, self.slots
+        objects, gates = {}, {}
+        for slot, part in zip(slots, y.split([slot.width for slot in slots], -1), strict=True):
+            term = space.terms[slot.term]
+            if slot.is_gate:
+                gates[slot.term] = part
+            else:
+                objects[slot.term] = part.unflatten(-1, (term.size, term.count))
         in_order = [objects[t] for t in range(len(space.terms))]
         sums = dict(enumerate(in_order))
         if self.bilinear is not None:
             self.bilinear.add(in_order, sums, lead, in_frame=True)
-        return soft_gated(
-            self.nonlinearity, sums, dict(zip(self.gated_terms, gates, strict=True)), lead
-        )
+        return soft_gated(self.nonlinearity, sums, gates, lead)
 
 
 class EMLP(EquivariantModule):
@@ -281,11 +281,14 @@ class EMLP(EquivariantModule):
     def _softly(self, x: Tensor) -> Tensor:
         """Apply a softened network, on flat features throughout."""
         blocks: list[Any] = list(self.blocks)
-        lead, into, out = x.shape[:-1], blocks[0].linear.free.into, self.head.free.out
-        flat = into.flat(x.reshape(-1, self.in_features))
+        head: Any = self.head
+        lead = x.shape[:-1]
+        flat = blocks[0].linear.free.into.flat(x.reshape(-1, self.in_features))
         for block in blocks:
             flat = block.on_flat(flat, lead)
-        return out.rows(self.head.on_flat(flat, lead)).reshape(*lead, self.out_features)
+        flat = head.on_flat(flat, lead)
+        rows: Tensor = head.free.out.rows(flat)
+        return rows.reshape(*lead, self.out_features)
 
 
 def _columns(rep: Rep, term: Term) -> Tensor:

@@ -200,20 +200,22 @@ class FreeSwish(RecordedModule):
         if not self._recording:
             return
         lead = tuple(lead) or (1,)
+        sharing = () if self.labels is None else ("group",)
+        slots = None if self.labels is None else _by_label(self.labels)
 
-        def by_sample(rows: Tensor) -> Tensor:
-            return rows.reshape(-1, *lead[1:], rows.shape[-1], 1)
+        def by_weight(rows: Tensor) -> Tensor:
+            if slots is not None:
+                rows = functional.pad(rows, (0, 1))[..., slots]
+            return rows.reshape(-1, *lead[1:], *rows.shape[-1 - len(sharing) :], 1)
 
-        axes = ("position",) * (len(lead) - 1)
-        each = torch.arange(y.shape[-1], device=y.device) if self.labels is None else self.labels
         self.note(
             "weight",
             bent,
             y,
-            axes=axes,
-            spread=by_sample,
-            gather=by_sample,
-            entries=each.reshape(-1, 1, 1),
+            axes=("position",) * (len(lead) - 1) + sharing,
+            spread=by_weight,
+            gather=by_weight,
+            entries=torch.arange(len(self.weight), device=y.device).reshape(-1, 1, 1),
             blocks=True,
             exact=True,
         )
@@ -221,6 +223,18 @@ class FreeSwish(RecordedModule):
     def extra_repr(self) -> str:
         """The widths, as ``print(layer)`` shows them."""
         return f"{self.out_features}, gates={self.gates}"
+
+
+def _by_label(labels: Tensor) -> Tensor:
+    """The places of each label, one label a column, filled up with a place beyond the last."""
+    counts = labels.bincount()
+    order = labels.argsort(stable=True)
+    rank = (
+        torch.arange(len(labels), device=labels.device) - (counts.cumsum(0) - counts)[labels[order]]
+    )
+    slots = torch.full((int(counts.max()), len(counts)), len(labels), device=labels.device)
+    slots[rank, labels[order]] = order
+    return slots
 
 
 class SliceConv2d(nn.Module):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import log, pi
 from numbers import Real
 from typing import Literal, NamedTuple
 
@@ -10,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.nn._path_sum import PathSum
+
+_LOG_2_PI = log(2 * pi)
 
 
 class TensorPrior(NamedTuple):
@@ -46,16 +49,18 @@ def tensor_priors(model: nn.Module) -> Iterator[TensorPrior]:
     for prefix, layer in model.named_modules():
         if not isinstance(layer, PathSum):
             continue
-        lengths = layer.tensor_squared_lengths
+        variances = layer.log_variances.unbind()
+        parameters = {path: dict(module.named_parameters()) for path, module in layer.paths.items()}
         for place, (path, name) in enumerate(layer.tensors):
             if name:
+                parameter = parameters[path][name]
                 within = f"paths.{path}.{name}"
-                parameter = layer.paths[path].get_parameter(name)
+                buffer = layer._lengths.get(place)
                 found[id(parameter)] = TensorPrior(
                     f"{prefix}.{within}" if prefix else within,
                     parameter,
-                    layer.log_variances[place],
-                    lengths.get(within),
+                    variances[place],
+                    None if buffer is None else getattr(layer, buffer),
                 )
     yield from found.values()
 
@@ -70,9 +75,9 @@ def log_prior(
 
         log p(θ) = −½ Σ (c θ²/σ² + log 2πσ²/c)
 
-    over their entries; c is 1, or the squared length of what an entry stands for. Where the loss
-    is a mean over samples, so must this be: with ``samples=N``, the number of data (not that of a
-    batch), it is divided by N.
+    over their entries; c is 1, or the squared length of what an entry stands for. A complex entry
+    counts as two, its real and its imaginary part. Where the loss is a mean over samples, so must
+    this be: with ``samples=N``, the number of data (not that of a batch), it is divided by N.
 
     The code behind the thesis adds ‖θ‖²/σ² to a mean loss, without the ½ and the 1/N that Bayes'
     rule asks for: ``form="unscaled"`` gives −Σ c θ²/σ², whatever N.
@@ -103,28 +108,39 @@ def log_prior(
         isinstance(samples, bool) or not isinstance(samples, Real) or not samples > 0
     ):
         raise ValueError(f"expected a positive number of samples, got {samples!r}")
-    terms = []
-    for prior in tensor_priors(model):
-        theta, log_variance = prior.parameter, prior.log_variance
-        if not theta.requires_grad and not bool(log_variance.isfinite()):
-            continue  # fixed at zero
-        weighted = theta if prior.squared_lengths is None else prior.squared_lengths * theta
-        # one pass over the numbers, and one for the gradient
-        pull = torch.vdot(weighted.flatten(), theta.flatten()).real / log_variance.exp()
-        if form == "unscaled":
-            terms.append(-pull)
-            continue
-        constant = log_variance + _LOG_2_PI
-        if prior.squared_lengths is not None:
-            constant = constant - prior.squared_lengths.log().mean()
-        terms.append(-(pull + theta.numel() * constant) / 2)
-    if not terms:
+    found = [
+        prior
+        for prior in tensor_priors(model)
+        if prior.parameter.requires_grad or bool(prior.log_variance.isfinite())  # else it is zero
+    ]
+    if not found:
         raise ValueError(
             f"expected a network with PathSum layers, got {type(model).__name__} without any: "
             "soften(model) makes them"
         )
-    total = torch.stack(terms).sum()
-    return total if samples is None or form == "unscaled" else total / samples
+    log_variances = torch.stack([prior.log_variance for prior in found])
+    total = _pull(found, log_variances)
+    if form == "unscaled":
+        return -total
+    # a complex entry has two parts
+    parameters = [prior.parameter for prior in found]
+    entries = [theta.numel() * (1 + theta.is_complex()) for theta in parameters]
+    total = total + (log_variances.new_tensor(entries) * (log_variances + _LOG_2_PI)).sum()
+    for prior, count in zip(found, entries, strict=True):
+        if prior.squared_lengths is not None:
+            total = total - count * prior.squared_lengths.log().mean()
+    return -total / 2 if samples is None else -total / (2 * float(samples))
+
+
+def _pull(priors: Sequence[TensorPrior], log_variances: Tensor) -> Tensor:
+    """Σ c |θ|²/σ²."""
+    squares = []
+    for prior in priors:
+        theta, c = prior.parameter, prior.squared_lengths
+        weighted = theta if c is None else c * theta
+        # one pass over the numbers, without squares to keep
+        squares.append(torch.vdot(weighted.flatten(), theta.flatten()).real)
+    return (torch.stack(squares) / log_variances.exp()).sum()
 
 
 @torch.no_grad()
@@ -162,9 +178,9 @@ def sample_prior(model: nn.Module, *, generator: torch.Generator | int | None = 
         deviation = (prior.log_variance / 2).exp()
         if prior.squared_lengths is not None:
             deviation = deviation * prior.squared_lengths.rsqrt()
-        drawn = torch.randn(prior.parameter.shape, dtype=prior.parameter.dtype, generator=generator)
-        prior.parameter.copy_(drawn.to(prior.parameter.device) * deviation)
+        theta = prior.parameter
+        drawn = torch.randn(theta.shape, dtype=theta.dtype, generator=generator)
+        if theta.is_complex():
+            drawn = drawn * 2**0.5  # of which torch shares out a variance of one to both parts
+        theta.copy_(drawn.to(theta.device) * deviation)
     return model
-
-
-_LOG_2_PI = 1.8378770664093453

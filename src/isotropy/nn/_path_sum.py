@@ -248,9 +248,9 @@ class PathSum(nn.Module):
             if place in self._lengths:
                 lengths = getattr(self, self._lengths[place])
                 squares, constant = lengths * squares, constant - lengths.log().mean()
-            total = total - 0.5 * (
-                squares.sum() / log_variance.exp() + parameter.numel() * constant
-            )
+            # a complex entry has two parts
+            entries = parameter.numel() * (1 + parameter.is_complex())
+            total = total - 0.5 * (squares.sum() / log_variance.exp() + entries * constant)
         return total
 
     def extra_repr(self) -> str:

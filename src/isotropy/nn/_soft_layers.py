@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -54,7 +55,9 @@ class SoftLinear(PathSum, KeptWeights):
     def _matrices(self) -> tuple[Tensor, Tensor | None]:
         if self._kept is not None:
             return self._kept
-        weights, biases = [], []
+        weights: list[Tensor] = []
+        biases: list[Tensor] = []
+        path: Any
         for path in self.paths.values():
             weight, bias = (
                 path._matrices() if isinstance(path, StructuredLinear) else (path.weight, path.bias)
@@ -156,7 +159,7 @@ class SoftFrameLinear(PathSum, KeptWeights):
         if self.values is not None:
             entries = entries * self.values
         weight = free.weight.flatten().index_add(0, self.places, entries).view_as(free.weight)
-        bias = free.bias
+        bias: Tensor | None = free.bias
         if strict.bias_coefficients is not None and self.bias_places is not None:
             start = weight.new_zeros(free.out_features) if bias is None else bias
             bias = start.index_add(0, self.bias_places, strict.bias_coefficients)
@@ -244,8 +247,8 @@ def soft_gated(
         gates: The gates of terms that have some, shape (rows, copies).
         lead: The shape that the rows had.
     """
-    free = nonlinearity.paths[FREE] if isinstance(nonlinearity, PathSum) else None
-    if not isinstance(free, FreeSwish):
+    free = free_swish(nonlinearity)
+    if free is None:
         return cat([_gated(v, gates.get(t)) for t, v in values.items()], -1)
     if free._recording:
         every = cat([functional.silu(v).flatten(1) for v in values.values()], -1)
@@ -264,6 +267,26 @@ def soft_gated(
     return cat(found, -1)
 
 
+def free_swish(nonlinearity: nn.Module) -> FreeSwish | None:
+    """The Swish that stands beside a nonlinearity, if there is one."""
+    free = nonlinearity.paths[FREE] if isinstance(nonlinearity, PathSum) else None
+    return free if isinstance(free, FreeSwish) else None
+
+
 def _gated(v: Tensor, gate: Tensor | None) -> Tensor:
     y = functional.silu(v) if gate is None else v * gate.sigmoid().unsqueeze(1)
     return y.flatten(1)
+
+
+class Slot(NamedTuple):
+    """Some neighbouring features that a linear layer gives.
+
+    Args:
+        width: How many.
+        term: The term that they are, or gate.
+        is_gate: Which of both.
+    """
+
+    width: int
+    term: int
+    is_gate: bool

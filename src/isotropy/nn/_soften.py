@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.groups import Group, parse_group
+from isotropy.nn._emlp import EMLP
 from isotropy.nn._free_paths import SMALL
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._soft_layers import FREE, STRICT
@@ -47,13 +48,16 @@ def soften(
         A + B ~ N(0, (σ_a² + σ_b²) QQᵀ + σ_b² PPᵀ)                              (Eq. 3.1)
 
     so that solutions with the symmetry are preferred and none is ruled out. Beside a gated
-    nonlinearity stands a Swish of every column, times a weight with prior variance σ_b². Bilinear
-    layers stay as they are.
+    nonlinearity stands a Swish of every column, times a weight with prior variance σ_b²; none
+    beside one of complex numbers. Bilinear layers stay as they are.
 
     Softened are the equivariant and shared linear layers of this library, whatever
-    ``make_equivariant`` constrained, convolutions and group convolutions. The weights of the
-    strict paths stay what they are; flexible ones start near zero, so that the function hardly
-    changes. The original is left untouched.
+    ``make_equivariant`` constrained, convolutions and group convolutions. Q of a convolution are
+    the Toeplitz matrices of single weights. Where these are not orthogonal (a kernel that wraps
+    around a map and meets itself), or filters are products of several stages, A is Gaussian in
+    its weights, but not as in the equation. The weights of the strict paths stay what they are;
+    flexible ones start near zero, so that the function hardly changes. The original is left
+    untouched.
 
     Add ``log_prior`` to the loss, or let ``isotropy.evidence.learn_priors`` find the variances.
 
@@ -66,7 +70,8 @@ def soften(
         variances: (σ_a², σ_b²), of the strict and of the flexible paths.
         flexible: Flexible paths of your own choice, by the name of the layer they stand beside, or
             a function of name and layer that gives one, or None to leave the layer as it is; any
-            module of the same signature will do. Nothing else is softened then.
+            module of the same signature will do. Nothing else is softened then. With an example
+            the paths' shapes are compared, and convolutions have the prior of the equation.
         swish: Whether nonlinearities get their Swish.
         start: What the usual starting weights of flexible paths are multiplied by.
 
@@ -75,8 +80,9 @@ def soften(
 
     Raises:
         TypeError: If something is of the wrong kind.
-        ValueError: If there is nothing to soften, a variance is negative, ``into`` is no
-            subgroup, an example is needed and not given, or two paths differ in their shapes.
+        ValueError: If there is nothing to soften, a variance is negative or both are zero,
+            ``into`` is no subgroup, an example is needed and not given, or two paths differ in
+            their shapes.
 
     Example:
         >>> import torch
@@ -130,6 +136,8 @@ def _variances(given: tuple[float, float]) -> tuple[float, float]:
     for variance in (strict, free):
         if isinstance(variance, bool) or not isinstance(variance, Real) or not 0 <= variance < inf:
             raise ValueError(f"expected finite variances of zero or more, got {given}")
+    if strict == free == 0:
+        raise ValueError("expected a variance above zero for one of the paths, got 0 for both")
     return float(strict), float(free)
 
 
@@ -140,14 +148,19 @@ def _replaced(
     done: dict[nn.Module, nn.Module],
 ) -> nn.Module:
     """A network with soft layers in the places of strict ones; shared ones stay shared."""
-    if module not in done:
-        soft = soft_of(name, module)
-        if soft is None:
-            for part, child in module._modules.items():
-                if child is not None:
-                    inside = f"{name}.{part}" if name else part
-                    setattr(module, part, _replaced(child, inside, soft_of, done))
-        done[module] = module if soft is None else soft.train(module.training)
+    if module in done:
+        return done[module]
+    before = set(module.modules())
+    soft = soft_of(name, module)
+    if soft is None:
+        for part, child in module._modules.items():
+            if child is not None:
+                inside = f"{name}.{part}" if name else part
+                setattr(module, part, _replaced(child, inside, soft_of, done))
+    else:
+        for new in set(soft.modules()) - before:
+            new.training = module.training
+    done[module] = module if soft is None else soft
     return done[module]
 
 
@@ -190,6 +203,10 @@ def _given(
     layers = dict(model.named_modules())
     paths = _paths(layers, flexible)
     chosen = {name: layers[name] for name in paths}
+    for name, layer in layers.items():
+        inside = f"{name}." if name else ""
+        if isinstance(layer, EMLP) and any(n != name and n.startswith(inside) for n in paths):
+            layer.has_frame = False  # layer by layer, as modules of any kind can follow
     seen = {} if example is None else observed(model, chosen, example)
     found = {}
     for name, layer in chosen.items():
@@ -226,9 +243,9 @@ def _paths(layers: Mapping[str, nn.Module], flexible: Flexible) -> dict[str, nn.
         raise ValueError("expected at least one flexible path, got none")
     for name, path in found.items():
         if name not in layers:
-            raise ValueError(
-                f"expected names of layers ({', '.join(list(layers)[1:7])}, …), got {name!r}"
-            )
+            known = [repr(layer) for layer in layers]
+            shown = ", ".join(known[:6] + ["…"] * (len(known) > 6))
+            raise ValueError(f"expected names of layers ({shown}), got {name!r}")
         if not isinstance(path, nn.Module):
             raise TypeError(f"expected a module beside {name!r}, got {type(path).__name__}")
         inside = f"{name}." if name else ""

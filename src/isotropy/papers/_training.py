@@ -12,6 +12,7 @@ from torch import Tensor
 from isotropy._run import generator, spawn
 from isotropy.papers._ensemble import Ensemble, captured, stream_for
 from isotropy.papers._experiment import Schedule
+from isotropy.papers._learned_penalties import PROBES, LearnedPenalties, random_passes
 from isotropy.reps import Symmetry
 
 Rows = tuple[Tensor, Tensor]
@@ -117,7 +118,8 @@ class Training:
         seeds: For the order of rows and the augmentation, one for each copy.
         moves: Augments every batch.
         penalties: What to add to the loss of every copy: λ Σ θ² for parameters by name, λ a number
-            or of the parameter's shape.
+            or of the parameter's shape; or strengths that are learned from the evidence, after
+            a tenth of the steps and then after every twentieth.
 
     Example:
         >>> from isotropy.nn import MLP
@@ -139,13 +141,18 @@ class Training:
         seeds: Sequence[int],
         *,
         moves: Moves | None = None,
-        penalties: Mapping[str, Tensor | float] | None = None,
+        penalties: Mapping[str, Tensor | float] | LearnedPenalties | None = None,
     ) -> None:
         self.ensemble, self.train, self.validation = ensemble, train, validation
         self.recipe, self.moves = recipe, moves
         copies, rows = train[0].shape[:2]
         device = train[0].device
-        given = penalties or {}
+        self._learned: LearnedPenalties | None = None
+        given: Mapping[str, Tensor | float] = {}
+        if isinstance(penalties, LearnedPenalties):
+            self._learned, given = penalties, penalties.by_name()
+        elif penalties is not None:
+            given = penalties
         self._penalties = [
             torch.as_tensor(given.get(name, 0.0), dtype=weight.dtype, device=device)
             for name, weight in ensemble.parameters.items()
@@ -171,8 +178,50 @@ class Training:
         self.stream = stream_for(device)
         self._take_step = captured(self._step, self.stream)
         self._take_check = captured(self._check, self.stream)
+        if self._learned is not None:
+            self._prepare_passes(seeds, rows, batch)
         if on_gpu:
             self._forget_recording(start)
+
+    def _prepare_passes(self, seeds: Sequence[int], rows: int, batch: int) -> None:
+        """What the random passes over training rows need, in memory of its own."""
+        assert self._learned is not None
+        weights = self.ensemble.parameters
+        device = self.train[0].device
+        self._own = [weights[name] for name in self._learned.names]
+        self._sums = [torch.zeros_like(weight) for weight in self._own]
+        self._few = torch.zeros(len(seeds), batch, dtype=torch.int64, device=device)
+        self._signs = torch.ones(len(seeds), batch, *self.train[1].shape[2:], device=device)
+        self._squares = torch.zeros(len(seeds), device=device)
+        self._groups = torch.arange(rows - rows % batch, device=device).view(-1, batch)
+        self._coin = generator(seeds[0])
+        self._take_pass = captured(self._pass, self.stream)
+        self._add_squares = captured(self._residuals, self.stream)
+
+    def _pass(self) -> None:
+        x = self.train[0][self._copies, self._few]
+        random_passes(lambda: self.ensemble(x), self._own, self._signs, self._sums)
+
+    @torch.no_grad()
+    def _residuals(self) -> None:
+        x, y = (values[self._copies, self._few] for values in self.train)
+        self._squares.add_((self.ensemble(x) - y).square().flatten(1).sum(1))
+
+    def _learn(self) -> None:
+        """Let the evidence decide how strong the penalties are from now on."""
+        assert self._learned is not None
+        with torch.cuda.stream(self.stream):
+            for total in (*self._sums, self._squares):
+                total.zero_()
+            for rows in self._groups:
+                self._few.copy_(rows.expand_as(self._few))
+                self._add_squares()
+                for _ in range(PROBES):
+                    coins = torch.randint(2, self._signs.shape, generator=self._coin)
+                    self._signs.copy_(2.0 * coins - 1.0)
+                    self._take_pass()
+            mean = [total / PROBES for total in self._sums]
+            self._learned.update(self.ensemble.parameters, mean, self._squares)
 
     def advance(self) -> None:
         """Take one step, and look at the validation rows where it is time to."""
@@ -184,6 +233,13 @@ class Training:
             self._rate.fill_(self.recipe.rate(self.done, self.steps))
         self._take_step()
         self.done += 1
+        share = 20 * self.done // self.steps
+        if (
+            self._learned is not None
+            and 2 <= share < 20
+            and 20 * (self.done - 1) // self.steps < share
+        ):
+            self._learn()
         if self.done % self.every == 0 or self.done == self.steps:
             self._take_check()
 

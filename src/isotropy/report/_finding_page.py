@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from isotropy._run import atomic_write
 from isotropy.report._finding_pictures import effect_picture, partition_picture
-from isotropy.report._finding_tables import finding_tables, html_table
+from isotropy.report._finding_tables import finding_tables, html_table, soft_table
 from isotropy.report._generator_pictures import generator_pictures, metric_picture
 from isotropy.report._number_words import NEGLIGIBLE, percent, short_number, true_minus
 
@@ -92,7 +92,8 @@ def finding_page(
 
     found = findings if isinstance(findings, Findings) else Findings(findings)
     sections = chain(
-        _found(found), _trivially(found), _use(found, folder), _how(found), _tried(found)
+        *(_found(found), _nearly(found), _trivially(found)),
+        *(_use(found, folder), _how(found), _tried(found)),
     )
     searched = f"<p class='aside'>{escape(data)}</p>" if data else ""
     return (
@@ -153,7 +154,7 @@ def _found(found: Findings) -> Iterator[str]:
 
 def _card(finding: Finding) -> str:
     kind = "sure" if finding.confirmed else "not"
-    nearly = ", approximately" if finding.approximate else ""
+    nearly = ", approximately" if finding.approximate and finding.confirmed else ""
     size = f" of {short_number(finding.order)} elements" if finding.order else ""
     size += f" of dimension {finding.dimension}" if finding.dimension else ""
     group = f"The group {_group(finding.group)}{size}."
@@ -166,7 +167,7 @@ def _card(finding: Finding) -> str:
         f"{_test(finding)}<div class='pictures'>{effect_picture(finding)}"
         f"{partition_picture(finding)}</div>{generator_pictures(finding)}"
         f"{metric_picture(finding)}{''.join(finding_tables(finding))}"
-        f"{''.join(map(_note, finding.notes))}</article>"
+        f"{''.join(map(_note, finding.notes))}{soft_table(finding)}</article>"
     )
 
 
@@ -219,6 +220,15 @@ def _note(note: str) -> str:
     return f"<h3>{words}</h3><table class='bars'>{''.join(rows)}</table>"
 
 
+def _nearly(found: Findings) -> Iterator[str]:
+    if found.nearly:
+        yield (
+            "<h2>What holds nearly</h2><p>Broken too much to be called a symmetry, yet a soft "
+            "model that prefers it predicts better than one that does not know of it:</p>"
+        )
+    yield from map(_card, found.nearly)
+
+
 def _trivially(found: Findings) -> Iterator[str]:
     items = "".join(
         f"<li><b>{escape(one.name)}</b> ({_p_value(one)}): {escape(one.trivial)}</li>"
@@ -256,16 +266,20 @@ def _tried(found: Findings) -> Iterator[str]:
 
 
 def _use(found: Findings, folder: str) -> Iterator[str]:
-    best = found.best
-    if best is None or best.model is None:
+    best, where = found.best, "best.model"
+    model = None if best is None else best.model
+    if model is None and found.nearly and found.nearly[0].soft is not None:
+        best, where = found.nearly[0], "nearly[0].soft.model"
+        model = found.nearly[0].soft.model
+    if best is None or model is None:
         return
     image = best.layout.image
-    wide = getattr(best.model, "in_features", "inputs")
+    wide = getattr(model, "in_features", "inputs")
     shape = ", ".join(map(str, image)) if image else wide
     lines = (
         "import torch\nfrom isotropy.discovery import Findings\n\n"
         f"found = Findings.load({folder!r})\n"
-        f"model = found.best.model  # {' '.join(best.name.split())}\n"
+        f"model = found.{where}  # {' '.join(best.name.split())}\n"
         f"x = torch.randn(5, {shape})  # samples, in the order and units of the data\n"
         "with torch.no_grad():\n    y = model(x)  # values, or logits of classes"
     )

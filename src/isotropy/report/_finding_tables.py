@@ -17,6 +17,8 @@ _CLASS_HEADS = {"action": "motions", "title": "group", "chosen": "verdict"}
 _DISCRETE_HEADS = {**_HEADS, "name": "transformation", "holds": "verdict"}
 _CLASS = ("action", "chosen", "title", "dimension", "unknowns", "gap", "exact")
 _DISCRETE = ("name", "holds", "p_value", "effect")
+_SOFT = ("model", "loss", "gain", "error")
+_SOFT_HEADS = {"loss": "mean loss", "gain": "above the soft model", "error": "standard error"}
 _VERDICTS = {  # of what is true, and of what is not
     "confirmed": ("confirmed", "not confirmed"),
     "chosen": ("chosen", ""),
@@ -47,6 +49,35 @@ def finding_tables(finding: Finding) -> Iterator[str]:
             "<h3>Beyond the continuous group</h3><p class='aside'>Single transformations that no "
             f"path within the group leads to.</p>{html_table(told, _DISCRETE, _DISCRETE_HEADS)}"
         )
+
+
+def soft_table(finding: Finding) -> str:
+    """What softening gains, in a line and a table; nothing where there is no soft model."""
+    if finding.soft is None:
+        return ""
+    told = finding.soft.comparison
+    rows: list[dict[str, Any]] = [
+        {"model": "soft model", "loss": told.soft},
+        {
+            "model": "strict model",
+            "loss": told.strict,
+            "gain": told.better_than_strict,
+            "error": told.strict_error,
+        },
+        {
+            "model": "free predictor",
+            "loss": told.free,
+            "gain": told.better_than_free,
+            "error": told.free_error,
+        },
+    ]
+    sure = f"p = {short_number(told.p_value)}" if told.p_value >= 1e-6 else "p < 10⁻⁶"
+    return (
+        "<h3>A soft model</h3><p>It prefers the symmetry and is not bound to it. All three were "
+        f"fitted to the same rows; these are mean losses on {told.samples} samples set aside. That "
+        f"the soft model is no better than the free predictor has <b class='number'>{sure}</b>.</p>"
+        f"{html_table(rows, _SOFT, _SOFT_HEADS)}"
+    )
 
 
 def html_table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from isotropy.discovery._finding import Finding, Layout
+from isotropy.discovery._nearly import NearClaim, StrictModel, soft_offer
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import claim_test
 from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
@@ -169,6 +171,69 @@ class ContinuousClaims:
             tested.append(TestedClaim(claim, test, parts))
         return tested
 
+    def near(
+        self,
+        tested: Sequence[TestedClaim],
+        free: FreePredictor,
+        fitted: TaskData,
+        seen: TaskData,
+        outside: TaskData,
+        *,
+        margin: float,
+        level: float,
+        seed: int,
+    ) -> list[NearClaim]:
+        """Claims that were not confirmed, tested with a wide margin.
+
+        Only where none was: what is confirmed has been chosen among claims about the same columns.
+        Translations and scalings have no model that can be softened.
+
+        Args:
+            tested: All claims, tested.
+            free: The predictor that they were tested with.
+            fitted: The rows that it was fitted to.
+            seen: All rows but those of the test.
+            outside: The rows of the test.
+            margin: The wide margin.
+            level: The chance that one that stands costs more.
+            seed: Of random group elements and models.
+        """
+        if any(one.action.test.confirmed for one in tested):
+            return []
+        rest = [
+            one
+            for one in tested
+            if one.action.told and not one.claim.homogeneous and one.claim.scaling is None
+        ]
+        if not rest:
+            return []
+        one = rest[0]
+        test = confirm_action(
+            free.predict,
+            outside.x,
+            outside.y,
+            one.claim.rows,
+            one.claim.outputs,
+            support=DataSupport(fitted.x),
+            constant=free.constant,
+            loss="squared" if outside.task == "regression" else "cross-entropy",
+            margin=margin,
+            level=level,
+            groups=outside.groups,
+            seed=seed,
+        )
+        # of the two tests of a claim it is the first that tells what it costs
+        cost = replace(test.test, effect=one.action.test.effect, interval=one.action.test.interval)
+        return [
+            NearClaim(
+                cost,
+                lambda adjusted: self.described(
+                    replace(one, action=replace(test, test=adjusted), parts=[]), free, outside
+                ),
+                partial(_model_or_none, one.claim, seen, seed),
+            )
+        ]
+
     def findings(
         self,
         tested: Sequence[TestedClaim],
@@ -221,6 +286,30 @@ class ContinuousClaims:
         seed: int,
     ) -> Finding:
         """The finding of a claim that stands."""
+        claim = tested.claim
+        finding = self.described(tested, free, outside)
+        if not fit_models:
+            return finding
+        notes = list(finding.notes)
+        if claim.homogeneous:
+            # an EMLP of homogeneous coordinates sees no differences between points
+            what = "differences between blocks" if claim.result else "what y depends on"
+            note = f"no model: with translations, fit one to {what}"
+            return replace(finding, notes=(*notes, note))
+        try:
+            model, spec = fit_continuous_model(claim, seen, seed=seed)
+        except ValueError as error:  # hidden tensors that lead from inputs to outputs are not few
+            return replace(finding, notes=(*notes, f"no model: {error}"))
+        with torch.no_grad():
+            predicted = model(outside.x.to(model.x_mean))
+        notes.append(compared(predicted, rival, outside))
+        finding = replace(finding, model=model, model_spec=spec, notes=tuple(notes))
+        if not finding.approximate or claim.scaling is not None:
+            return finding
+        return replace(finding, soft=soft_offer(model, spec, seen, outside, rival, seed=seed))
+
+    def described(self, tested: TestedClaim, free: FreePredictor, outside: TaskData) -> Finding:
+        """The finding of a test, without models."""
         assert self.search is not None
         claim, test = tested.claim, tested.action.test
         a = outside.arrangement
@@ -235,7 +324,7 @@ class ContinuousClaims:
             notes.append(
                 f"tested on {tested.action.share:.0%} of rows: others have no images in the data"
             )
-        finding = Finding(
+        return Finding(
             name=claim.name,
             group=str(claim.symmetry.group),
             action=claim.action,
@@ -260,21 +349,6 @@ class ContinuousClaims:
             input_names=outside.input_names or (),
             output_names=outside.output_names or (),
         )
-        if not fit_models:
-            return finding
-        if claim.homogeneous:
-            # an EMLP of homogeneous coordinates sees no differences between points
-            what = "differences between blocks" if claim.result else "what y depends on"
-            note = f"no model: with translations, fit one to {what}"
-            return replace(finding, notes=(*notes, note))
-        try:
-            model, spec = fit_continuous_model(claim, seen, seed=seed)
-        except ValueError as error:  # hidden tensors that lead from inputs to outputs are not few
-            return replace(finding, notes=(*notes, f"no model: {error}"))
-        with torch.no_grad():
-            predicted = model(outside.x.to(model.x_mean))
-        notes.append(compared(predicted, rival, outside))
-        return replace(finding, model=model, model_spec=spec, notes=tuple(notes))
 
     def tried(self) -> list[str]:
         """The classes of actions that were looked at, in words."""
@@ -349,6 +423,13 @@ def _linear_prediction(fitted: TaskData, x: Tensor) -> Tensor:
     weights = torch.linalg.lstsq(padded[0], fitted.y, driver="gelsd").solution
     predicted: Tensor = padded[1] @ weights
     return predicted
+
+
+def _model_or_none(claim: GeneratorClaim, seen: TaskData, seed: int) -> StrictModel | None:
+    try:
+        return fit_continuous_model(claim, seen, seed=seed)
+    except ValueError:  # hidden tensors that lead from inputs to outputs are not few
+        return None
 
 
 def _shown(standing: list[TestedClaim]) -> list[TestedClaim]:

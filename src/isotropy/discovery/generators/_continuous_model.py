@@ -7,9 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
 from isotropy.discovery._standardised import StandardisedModel, build_model
-from isotropy.discovery._symmetric_model import train_network
+from isotropy.discovery._symmetric_model import FitDraws, in_units_of, train_network
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.generators._claims import GeneratorClaim
 
@@ -41,18 +40,15 @@ def fit_continuous_model(
             "columns": list(claim.scaling.columns),
             "degree": claim.scaling.degree,
         }
-    rng = make_generator(seed)
+    draws = FitDraws.of(seed, len(data.x), data.groups)
     with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(int(torch.randint(2**31, (), generator=rng)))
+        torch.manual_seed(draws.weights)
         network = build_model(inner, claim.symmetry)
     x_mean, x_scale = _input_units(claim, data.x)
     y_mean, y_scale = _output_units(claim, data)
     model = StandardisedModel(network, x_mean, x_scale, y_mean, y_scale)
-    inputs = (data.x.to(model.x_mean) - model.x_mean) / model.x_scale
-    targets = data.y
-    if data.task == "regression":
-        targets = (data.y.to(model.y_mean) - model.y_mean) / model.y_scale
-    train_network(network, inputs, targets, data.task, data.groups, rng)
+    inputs, targets = in_units_of(model, data.x, data.y, data.task)
+    train_network(network, inputs, targets, data.task, draws)
     return model.requires_grad_(True).eval(), {"kind": "standardised", "model": inner}
 
 

@@ -14,6 +14,7 @@ from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._convolution_claim import ConvolutionClaim, convolution_claim
 from isotropy.discovery.permutations._natural_groups import natural_groups
+from isotropy.discovery.permutations._near_groups import NearGroup, worth_softening
 from isotropy.discovery.permutations._network_colours import gradient_symmetries, swap_symmetries
 from isotropy.discovery.permutations._polynomial_colours import CannotFit, PolynomialColours
 from isotropy.discovery.permutations._screening import Screening
@@ -49,6 +50,8 @@ class Proposals:
         labels: Which linear coefficients are equal, where that is known.
         tried: What was looked at, in words.
         convolution: A sharing along diagonals that no group explains, where there is one.
+        near: Groups in natural order, and those of the user, that cost too much to be claimed
+            and less than a wider margin.
     """
 
     claims: tuple[Proposal, ...]
@@ -56,12 +59,14 @@ class Proposals:
     labels: NDArray[np.int64] | None
     tried: tuple[str, ...]
     convolution: ConvolutionClaim | None = None
+    near: tuple[Proposal, ...] = ()
 
 
 def propose(
     data: TaskData,
     *,
     margin: float = 0.05,
+    near_margin: float = 0.0,
     candidates: Sequence[str] = (),
     seed: int = 0,
     progress: ProgressCallback | None = None,
@@ -71,6 +76,7 @@ def propose(
     Args:
         data: The part to look at.
         margin: What a symmetry may cost, as a share of what can be learned.
+        near_margin: What one may cost that holds nearly.
         candidates: Groups to try as well, as text.
         seed: Of the predictor and of random elements.
         progress: Told of each step.
@@ -102,6 +108,7 @@ def propose(
     ignored = judge.ignored if judge is not None else search.ignored()
     live = np.setdiff1d(np.arange(n), ignored)
     found: list[Proposal] = []
+    near: list[NearGroup] = []
 
     def consider(group: PairGroup, method: str, *, adapted: bool) -> None:
         if any(group.equals(p.group) for p in found):
@@ -109,7 +116,10 @@ def propose(
         orbit, moved = group.orbits()
         if len(np.unique(orbit[live])) == len(live) and len(np.unique(moved)) == m:
             return  # it moves what does not matter
-        if search.cost(group) > 2 * margin:
+        cost = search.cost(group)
+        if cost <= near_margin and not adapted:
+            near.append(NearGroup(group, method, cost))
+        if cost > 2 * margin:
             return
         # the noise of a coefficient is known, that of a network is not: a group fitted to the
         # data must be seen in coefficients
@@ -159,6 +169,7 @@ def propose(
         best.labels if best is not None else None,
         tuple(tried),
         convolution,
+        tuple(Proposal(one.group, one.method, 1.0) for one in worth_softening(near)),
     )
 
 

@@ -1,0 +1,267 @@
+"""A proposed symmetry of positions, named and tested, and the finding that it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from isotropy.discovery._finding import Finding, Layout
+from isotropy.discovery._nearly import NearClaim, soft_offer
+from isotropy.discovery._standardised import StandardisedModel
+from isotropy.discovery._symmetric_model import fit_symmetric_model
+from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.confirming._claim_test import ClaimTest, confirm
+from isotropy.discovery.confirming._free_predictor import FreePredictor
+from isotropy.discovery.naming._naming import SharingName, name_permutations
+from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.discovery.permutations._convolution_claim import compared
+from isotropy.discovery.permutations._proposals import Proposal, Proposals
+from isotropy.reps import Symmetry
+
+# a symmetry that surely costs more than this share is called approximate
+_EXACT = 0.01
+# a soft model has copies of the input inside: what breaks a symmetry moves these apart
+_WIDTH, _FEWEST, _MOST = 256, 4, 16
+_MOST_NEAR = 2
+
+
+@dataclass(eq=False)
+class PermutationClaim:
+    """A proposed symmetry, named, and its test.
+
+    Args:
+        proposal: The symmetry.
+        name: What it is called.
+        symmetry: The group and its actions.
+        layout: How data are laid out.
+        test: Its test; None before there is one.
+    """
+
+    proposal: Proposal
+    name: SharingName
+    symmetry: Symmetry
+    layout: Layout
+    test: ClaimTest | None = None
+
+    @staticmethod
+    def of(proposal: Proposal, data: TaskData) -> PermutationClaim:
+        """Name a proposal."""
+        name = name_permutations(
+            proposal.group,
+            input_names=data.input_names,
+            output_names=data.output_names,
+        )
+        named = name.symmetry
+        assert named is not None
+        a = data.arrangement
+        return PermutationClaim(
+            proposal,
+            name,
+            Symmetry(named.group, a.channels * named.rep_in, a.output_channels * named.rep_out),
+            Layout(a.channels, a.output_channels, data.channels_first),
+        )
+
+    @property
+    def group(self) -> PairGroup:
+        """The permutations."""
+        return self.proposal.group
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether its test stands."""
+        return self.test is not None and self.test.confirmed
+
+    def is_within(self, other: PermutationClaim) -> bool:
+        """Whether another group is larger and contains this one."""
+        return other.group.order > self.group.order and other.group.contains(self.group)
+
+    def finding(
+        self,
+        proposals: Proposals,
+        seen: TaskData,
+        outside: TaskData,
+        free: FreePredictor,
+        fit_models: bool,
+        seed: int,
+    ) -> Finding:
+        """What is reported where the test stands; with a soft model where it costs something.
+
+        Args:
+            proposals: What it is one of.
+            seen: All rows but those of the test.
+            outside: The rows of the test.
+            free: A free predictor fitted to the rows seen.
+            fit_models: Whether to fit models.
+            seed: Of these.
+        """
+        assert self.test is not None
+        finding = self.described(self.test, outside, proposals.labels)
+        if not fit_models:
+            return finding
+        model, spec = self.fit(seen, free, seed=seed, softened=finding.approximate)
+        with torch.no_grad():
+            predicted = model(outside.x.to(model.x_mean))
+        finding = replace(
+            finding, model=model, model_spec=spec, notes=(compared(predicted, free, outside),)
+        )
+        if not finding.approximate:
+            return finding
+        return replace(finding, soft=soft_offer(model, spec, seen, outside, free, seed=seed))
+
+    def described(
+        self, test: ClaimTest, data: TaskData, labels: NDArray[np.int64] | None = None
+    ) -> Finding:
+        """The finding of a test, without models.
+
+        Args:
+            test: The test.
+            data: Where names of columns are from.
+            labels: Which linear coefficients are equal.
+        """
+        return Finding(
+            name=self.name.name,
+            group=str(self.symmetry.group),
+            action=self.name.action,
+            method=self.proposal.method,
+            order=self.group.order,
+            approximate=test.interval[0] > _EXACT,
+            confirmed=test.confirmed,
+            p_value=test.adjusted_p_value,
+            effect=test.effect,
+            interval=test.interval,
+            margin=test.margin,
+            samples=test.samples,
+            symmetry=self.symmetry,
+            custom=self.name.custom,
+            layout=self.layout,
+            labels=labels,
+            input_names=data.input_names or (),
+            output_names=data.output_names or (),
+        )
+
+    def fit(
+        self, seen: TaskData, free: FreePredictor, *, seed: int, softened: bool
+    ) -> tuple[StandardisedModel, dict[str, Any]]:
+        """A model that has the symmetry.
+
+        Args:
+            seen: The rows to fit to.
+            free: A free predictor, whose kind tells whether a linear model will do.
+            seed: Of weights and batches.
+            softened: Whether it is to be softened.
+        """
+        hidden: dict[str, Any] = {}
+        if softened:
+            copies = min(max(_WIDTH // self.symmetry.group.d, _FEWEST), _MOST)
+            hidden["channels"] = f"{copies}*V+{_MOST}*Scalar"
+        return fit_symmetric_model(
+            self.symmetry,
+            seen.x,
+            seen.y,
+            seen.task,
+            linear=free.kind == "linear",
+            groups=seen.groups,
+            seed=seed,
+            **hidden,
+        )
+
+
+def confirm_permutations(
+    claims: Sequence[PermutationClaim],
+    free: FreePredictor,
+    outside: TaskData,
+    *,
+    margin: float,
+    level: float,
+    seed: int,
+) -> list[ClaimTest]:
+    """A test of each claim, with Holm's correction among them.
+
+    Args:
+        claims: The claims.
+        free: The free predictor.
+        outside: The rows to test on.
+        margin: The largest cost that counts as a symmetry.
+        level: The chance of confirming anything false.
+        seed: Of random group elements.
+    """
+    return confirm(
+        [claim.symmetry for claim in claims],
+        free.predict,
+        outside.x,
+        outside.y,
+        constant=free.constant,
+        loss="squared" if outside.task == "regression" else "cross-entropy",
+        margin=margin,
+        level=level,
+        groups=outside.groups,
+        seed=seed,
+    )
+
+
+def near_permutations(
+    proposals: Proposals,
+    claims: Sequence[PermutationClaim],
+    data: TaskData,
+    free: FreePredictor,
+    seen: TaskData,
+    outside: TaskData,
+    *,
+    margin: float,
+    level: float,
+    seed: int,
+) -> list[NearClaim]:
+    """Groups that may hold nearly: those screened, and claims that were not confirmed.
+
+    Args:
+        proposals: What the first part of the data suggests.
+        claims: Its claims, tested.
+        data: All of the data, for names.
+        free: The free predictor that claims were tested with.
+        seen: All rows but those of the test.
+        outside: The rows of the test.
+        margin: The wide margin.
+        level: The chance that one that stands costs more.
+        seed: Of random group elements and models.
+    """
+    sure = [claim for claim in claims if claim.confirmed]
+    screened = [PermutationClaim.of(proposal, data) for proposal in proposals.near]
+    chosen = [c for c in screened if not any(s.group.contains(c.group) for s in sure)]
+    for claim in claims:
+        related = any(
+            other.group.contains(claim.group) or claim.group.contains(other.group)
+            for other in (*sure, *chosen)
+        )
+        if not related:
+            chosen.append(claim)
+    chosen = chosen[:_MOST_NEAR]
+    tests = confirm_permutations(chosen, free, outside, margin=margin, level=level, seed=seed)
+    return [
+        NearClaim(
+            test,
+            partial(claim.described, data=outside),
+            partial(claim.fit, seen, free, seed=seed, softened=True),
+        )
+        for claim, test in zip(chosen, tests, strict=True)
+    ]
+
+
+def tried_line(
+    name: SharingName, method: str, chance: float, test: ClaimTest | None
+) -> dict[str, Any]:
+    """A claim that was tested, as a line of what was tried."""
+    assert test is not None
+    return {
+        "name": name.name,
+        "method": method,
+        "chance": chance,
+        "effect": test.effect,
+        "p_value": test.adjusted_p_value,
+        "confirmed": test.confirmed,
+    }
