@@ -17,6 +17,8 @@ _MODULES = {
     "finzi2023/figure4.6": "finzi2023_figure4_6",
     "finzi2023/figure4.7": "finzi2023_figure4_7",
     "finzi2023/figureA.3": "finzi2023_figure_a3",
+    "finzi2023/section3.5.1": "finzi2023_section3_5_1",
+    "finzi2023/section3.5.2": "finzi2023_section3_5_2",
     "finzi2023/table2.2": "finzi2023_table2_2",
     "finzi2023/table3.1": "finzi2023_table3_1",
     "finzi2023/theorem-a.2": "finzi2023_theorem_a2",

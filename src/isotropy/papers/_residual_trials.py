@@ -15,6 +15,7 @@ from isotropy._run import generator, spawn
 from isotropy.data import (
     HamiltonianSystem,
     Scaling,
+    Task,
     double_spring_pendulum,
     inertia,
     modified_inertia,
@@ -55,6 +56,11 @@ class Plan:
     layers: int
     rows: int
     device: str
+
+    @property
+    def identity(self) -> str:
+        """All that results depend on."""
+        return str({name: value for name, value in vars(self).items() if name != "device"})
 
 
 @dataclass(frozen=True)
@@ -97,12 +103,16 @@ class Trials:
         return draw(self.level, self.plan)
 
     @cached_property
+    def scalings(self) -> list[Scaling]:
+        """How the inertia data of each seed are scaled."""
+        return _inertia_scalings(_inertia_parts(self.level, self.plan))
+
+    @cached_property
     def units(self) -> Tensor:
         """What one unit of the networks' outputs is in the data, for each seed."""
         if self.task == "pendulum":
             return torch.ones(len(self.plan.seeds), 1, 1)
-        scalings = _inertia_scalings(_inertia_parts(self.level, self.plan))
-        return torch.stack([scaling.output_scale for scaling in scalings]).unsqueeze(1)
+        return torch.stack([scaling.output_scale for scaling in self.scalings]).unsqueeze(1)
 
     @property
     def terms(self) -> int:
@@ -201,8 +211,17 @@ def fixed_penalties(network: nn.Module, free: float) -> dict[str, Tensor | float
     return found
 
 
+def inertia_task(level: str) -> Task:
+    """The inertia tensor, or what is nearly that.
+
+    Args:
+        level: "approximate" for the latter.
+    """
+    return modified_inertia("reference") if level == "approximate" else inertia()
+
+
 def _inertia_parts(level: str, plan: Plan) -> list[Any]:
-    task = modified_inertia("reference") if level == "approximate" else inertia()
+    task = inertia_task(level)
     return [
         task.splits(plan.rows, validation=plan.rows, test=plan.rows, generator=seed)
         for seed in plan.seeds

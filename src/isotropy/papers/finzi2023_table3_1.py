@@ -132,7 +132,10 @@ def _of_tables(
     if _LEARNED in models:
         notes.append(f"σ_a²/σ_b² learned, geometric means: {_ratios(by_label, list(tables))}")
     if not full:
-        notes.append("quick: fewer splits, epochs and channels, smaller batches than published")
+        notes.append(
+            "quick: fewer splits, epochs and channels, smaller batches than published; priors "
+            "that are learned in so few epochs have not settled"
+        )
     return cells, notes, parts.close()
 
 
