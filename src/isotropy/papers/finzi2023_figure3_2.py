@@ -57,8 +57,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: Full: ten seeds, 1000 rows and 384 channels (inertia), 500 chunks and 128 channels
-            (pendulum), three hidden layers, 500 epochs (1000 were published for the pendulum). Quick: inertia
-            alone unless models are given, two seeds, fewer rows, narrower networks, 20 epochs.
+            (pendulum), three hidden layers, 500 epochs (published: 1000 for the pendulum). Quick:
+            inertia alone unless models are given, two seeds, fewer rows, narrower networks, 20
+            epochs.
         progress: Told before each part.
 
     Returns:

@@ -177,8 +177,8 @@ def _of_images(
         f"{_IMAGES}: percentage of wrong classes; {len(images.train[0])} training and "
         f"{len(images.test[0])} test images, {recipe.epochs} epochs, {chosen['seeds']} seeds "
         "(published: 50000, 10000, 200, 10)",
-        f"{_IMAGES}: SGD, rate {recipe.rate}, momentum 0.9, as the reference code (text: Adam, "
-        "with which free maps do not train at that rate); batch normalisation, shifts and flips",
+        f"{_IMAGES}: SGD, rate {recipe.rate}, momentum 0.9, as the reference code (text: "
+        "Adam at that rate); batch normalisation, shifts and flips",
     ]
     return cells, notes, parts.close()
 
