@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         measure,
     )
     from isotropy.groups import Group, identify, parse_group
-    from isotropy.nn import EMLP
+    from isotropy.nn import EMLP, soften
     from isotropy.reps import (
         CustomRep,
         Pseudoscalar,
@@ -48,7 +48,7 @@ _ROOMS = {
         "measure",
     ],
     "groups": ["Group", "identify", "parse_group"],
-    "nn": ["EMLP"],
+    "nn": ["EMLP", "soften"],
     "reps": [
         "CustomRep",
         "Pseudoscalar",
@@ -88,6 +88,7 @@ __all__ = [
     "measure",
     "parse_group",
     "parse_rep",
+    "soften",
 ]
 
 

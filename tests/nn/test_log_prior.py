@@ -472,3 +472,15 @@ def test_log_prior_refuses_what_it_cannot_be() -> None:
         log_prior(plain)
     with pytest.raises(ValueError, match=r"expected a network with PathSum layers, got Linear"):
         sample_prior(plain)
+
+
+def test_a_shared_parameter_has_the_prior_of_the_first_layer() -> None:
+    first, second = nn.Linear(3, 3, bias=False), nn.Linear(3, 3, bias=False)
+    second.weight = first.weight
+    model = nn.Sequential(
+        PathSum({"a": first}, prior_variances={"a": 4.0}),
+        PathSum({"a": second}, prior_variances={"a": 9.0}),
+    )
+    (prior,) = tensor_priors(model)
+    assert prior.name in dict(model.named_parameters())
+    assert float(prior.log_variance.exp()) == pytest.approx(4.0)

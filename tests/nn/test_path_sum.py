@@ -291,3 +291,19 @@ def test_print_tells_how_paths_are_put_together() -> None:
     paths = {"a": nn.Conv2d(1, 1, 1), "b": nn.Conv2d(1, 1, 2, stride=2)}
     layer = PathSum(paths, average=True, pool=PolyphasePool2d(), pooled=["a"])
     assert "average=True, pooled=['a']" in str(layer)
+
+
+def test_a_state_with_a_free_path_sets_a_strict_one_free() -> None:
+    def made(variance: float) -> PathSum:
+        paths = {"a": nn.Linear(2, 2), "b": nn.Linear(2, 2)}
+        return PathSum(paths, prior_variances={"b": variance})
+
+    strict, free = made(0.0), made(1.0)
+    frozen = made(1.0)
+    frozen.paths["b"].bias.requires_grad_(False)  # by the user, and left to the user
+    for model in (strict, frozen):
+        model.load_state_dict(free.state_dict())
+    assert all(p.requires_grad for p in strict.parameters())
+    assert not frozen.paths["b"].bias.requires_grad
+    free.load_state_dict(made(0.0).state_dict())
+    assert not any(p.requires_grad for p in free.paths["b"].parameters())

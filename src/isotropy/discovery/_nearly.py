@@ -71,9 +71,9 @@ def offered(
         level: The chance of offering anything that does not predict better.
         seed: Of the fits.
     """
-    losses = [
-        _losses(model, outside) for model in (one.model for one in rivals) if model is not None
-    ]
+    models = [one.model for one in rivals]
+    models += [one.soft.model for one in rivals if one.soft is not None]
+    losses = [_losses(model, outside) for model in models if model is not None]
     found = []
     for claim in claims:
         fitted = claim.fit_strict()

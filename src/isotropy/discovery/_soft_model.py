@@ -88,7 +88,8 @@ def fit_soft_model(
     if free_variances is not None and (not len(free_variances) or not min(tried) > 0):
         raise ValueError(f"expected positive variances to choose from, got {free_variances!r:.80}")
     inputs, targets = in_units_of(strict, x, y, task)
-    best, chosen, soft = inf, tried[0], strict.model
+    best, chosen = inf, tried[0]
+    soft: torch.nn.Module | None = None
     for variance in tried:
         network = soften(strict.model, variances=(loose, variance))
         draws = FitDraws.of(seed, len(x), groups)
@@ -108,11 +109,12 @@ def fit_soft_model(
                 steps=_STEPS,
                 weight_decay=0.0,
             )
-        if reached < best:
+        if soft is None or reached < best:
             best, chosen, soft = reached, variance, network
     if linear:
         soft = soften(strict.model, variances=(loose, chosen))
         solve_linear(soft, inputs, targets, task, _prior(len(inputs)))
+    assert soft is not None  # one has been tried
     model = deepcopy(strict)
     model.model = soft
     described = {"kind": "soft", "model": dict(inner), "variances": [loose, chosen]}

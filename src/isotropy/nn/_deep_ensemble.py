@@ -19,7 +19,7 @@ class DeepEnsemble(nn.Module):
 
     Args:
         model: The network; every copy has its weights drawn anew, by the ``reset_parameters`` of
-            its layers.
+            its layers. Frozen ones stay, so that a path of prior variance zero stays zero.
         members: How many copies.
         seed: Of the weights of the first; each further one has the next.
 
@@ -67,17 +67,27 @@ class DeepEnsemble(nn.Module):
 
 def _drawn_anew(model: nn.Module, seed: int) -> nn.Module:
     found = copy.deepcopy(model)
+    frozen = {p: p.detach().clone() for p in found.parameters() if not p.requires_grad}
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        for name, module in found.named_modules():
-            reset: Callable[[], None] | None = getattr(module, "reset_parameters", None)
-            if reset is not None:
-                reset()
-            elif module._parameters and any(p is not None for p in module._parameters.values()):
-                parent = type(found.get_submodule(name.rpartition(".")[0])) if name else type(None)
-                if getattr(parent, "reset_parameters", None) is None:
-                    raise ValueError(
-                        "expected layers with reset_parameters, to draw their weights anew, got "
-                        f"{type(module).__name__} {name!r} without it"
-                    )
+        _reset(found, "", covered=False)
+    with torch.no_grad():
+        for parameter, kept in frozen.items():
+            parameter.copy_(kept)
     return found
+
+
+def _reset(module: nn.Module, name: str, *, covered: bool) -> None:
+    """Draw the weights of a module anew, its parts first: what it does with theirs counts."""
+    reset: Callable[[], None] | None = getattr(module, "reset_parameters", None)
+    for part, child in module.named_children():
+        _reset(child, f"{name}.{part}" if name else part, covered=reset is not None)
+    if reset is not None:
+        reset()
+    elif not covered and any(
+        p is not None and p.requires_grad for p in module._parameters.values()
+    ):
+        raise ValueError(
+            "expected layers with reset_parameters, to draw their weights anew, got "
+            f"{type(module).__name__} {name!r} without it"
+        )

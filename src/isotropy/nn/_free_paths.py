@@ -247,6 +247,7 @@ class SliceConv2d(nn.Module):
         slices: How many slices each channel has.
         lifts: Whether inputs are images.
         bias: Whether there is one.
+        start: What the usual starting weights are multiplied by.
 
     Example:
         >>> SliceConv2d(2, 3, 3, slices=4)(torch.randn(5, 2, 4, 6, 6)).shape
@@ -262,11 +263,20 @@ class SliceConv2d(nn.Module):
         *,
         lifts: bool = False,
         bias: bool = True,
+        start: float = SMALL,
     ) -> None:
         super().__init__()
-        self.slices, self.lifts = slices, lifts
+        self.slices, self.lifts, self.start = slices, lifts, start
         channels = in_channels * (1 if lifts else slices)
         self.convolution = CircularConv2d(channels, out_channels * slices, kernel_size, bias=bias)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights, as the convolution does, times ``start``."""
+        self.convolution.reset_parameters()
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.mul_(self.start)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (n, in, K, h, w), or (n, in, h, w) where it lifts, to (n, out, K, h, w)."""
@@ -286,6 +296,7 @@ class CosetConv2d(nn.Module):
         kernel_size: The side of the kernel, odd.
         lifts: Whether inputs are images.
         bias: Whether there is one.
+        start: What the usual starting weights are multiplied by.
 
     Example:
         >>> CosetConv2d(2, 3, 3)(torch.randn(5, 2, 8, 6, 6)).shape
@@ -300,13 +311,22 @@ class CosetConv2d(nn.Module):
         *,
         lifts: bool = False,
         bias: bool = True,
+        start: float = SMALL,
     ) -> None:
         super().__init__()
-        self.lifts = lifts
+        self.lifts, self.start = lifts, start
         channels = in_channels if lifts else 2 * in_channels
         self.convolution = GroupConv2d(
             channels, 2 * out_channels, kernel_size, group="p4", lifts=lifts, bias=bias
         )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights, as the convolution does, times ``start``."""
+        self.convolution.reset_parameters()
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.mul_(self.start)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (n, in, 8, h, w), or (n, in, h, w) where it lifts, to (n, out, 8, h, w)."""

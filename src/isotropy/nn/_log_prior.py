@@ -34,6 +34,8 @@ class TensorPrior(NamedTuple):
 def tensor_priors(model: nn.Module) -> Iterator[TensorPrior]:
     """The prior of every parameter in a path of a ``PathSum``; the innermost sum decides.
 
+    Of a parameter that several layers share, the first of these does.
+
     Args:
         model: A network.
 
@@ -46,6 +48,7 @@ def tensor_priors(model: nn.Module) -> Iterator[TensorPrior]:
         [('paths.a.weight', 4.0)]
     """
     found: dict[int, TensorPrior] = {}
+    owners: dict[int, str] = {}
     for prefix, layer in model.named_modules():
         if not isinstance(layer, PathSum):
             continue
@@ -54,6 +57,10 @@ def tensor_priors(model: nn.Module) -> Iterator[TensorPrior]:
         for place, (path, name) in enumerate(layer.tensors):
             if name:
                 parameter = parameters[path][name]
+                owner = owners.setdefault(id(parameter), prefix)
+                if not f"{prefix}.".startswith(f"{owner}." if owner else ""):
+                    continue
+                owners[id(parameter)] = prefix
                 within = f"paths.{path}.{name}"
                 buffer = layer._lengths.get(place)
                 found[id(parameter)] = TensorPrior(
@@ -79,8 +86,8 @@ def log_prior(
     counts as two, its real and its imaginary part. Where the loss is a mean over samples, so must
     this be: with ``samples=N``, the number of data (not that of a batch), it is divided by N.
 
-    The code behind the thesis adds ‖θ‖²/σ² to a mean loss, without the ½ and the 1/N that Bayes'
-    rule asks for: ``form="unscaled"`` gives −Σ c θ²/σ², whatever N.
+    The code behind the thesis adds weights times ‖θ‖² to a mean loss, without the ½ and the 1/N
+    that Bayes' rule asks for: ``form="unscaled"`` is of that form, −Σ c θ²/σ² whatever N.
 
     Parameters outside of any ``PathSum`` (bilinear weights, a free head) have a flat prior.
 

@@ -268,13 +268,14 @@ class PathSum(nn.Module):
             places = list(self.paths)
             chosen = torch.tensor([places.index(path) for path, _ in self.tensors])
             state_dict = {**state_dict, key: saved[chosen.to(saved.device)]}
+        before = None if self.log_variances.is_meta else (self.log_variances == -inf).tolist()
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
-        if self.log_variances.is_meta:
+        if self.log_variances.is_meta or before is None:
             return
         strict = (self.log_variances == -inf).tolist()
-        for (path, name), is_fixed in zip(self.tensors, strict, strict=True):
-            if name and is_fixed:
-                self.paths[path].get_parameter(name).requires_grad_(False)
+        for (path, name), was_fixed, is_fixed in zip(self.tensors, before, strict, strict=True):
+            if name and was_fixed != is_fixed:
+                self.paths[path].get_parameter(name).requires_grad_(not is_fixed)
 
 
 def _sum(parts: list[Tensor]) -> Tensor:

@@ -53,11 +53,11 @@ def soften(
 
     Softened are the equivariant and shared linear layers of this library, whatever
     ``make_equivariant`` constrained, convolutions and group convolutions. Q of a convolution are
-    the Toeplitz matrices of single weights. Where these are not orthogonal (a kernel that wraps
-    around a map and meets itself), or filters are products of several stages, A is Gaussian in
-    its weights, but not as in the equation. The weights of the strict paths stay what they are;
-    flexible ones start near zero, so that the function hardly changes. The original is left
-    untouched.
+    the Toeplitz matrices of single weights. Where these are not orthogonal (a kernel or its
+    padding that meets the same place twice), or filters are products (several stages, weight
+    normalisation), A has a prior, but not that of the equation. The weights of the strict paths
+    stay what they are; flexible ones start near zero, so that the function hardly changes. The
+    original is left untouched.
 
     Add ``log_prior`` to the loss, or let ``isotropy.evidence.learn_priors`` find the variances.
 

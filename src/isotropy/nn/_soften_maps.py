@@ -169,10 +169,7 @@ def soft_map_layer(
     if into is None:
         free: nn.Module = _free(name, shapes, bias, start, like)
     elif isinstance(layer, GroupConv2d):
-        free = _looser(layer, into, bias).to(like.device, like.dtype)
-        with torch.no_grad():
-            for parameter in free.parameters():
-                parameter.mul_(start)
+        free = _looser(layer, into, bias, start).to(like.device, like.dtype)
     else:
         return None
     paths = {STRICT: layer, FREE: free}
@@ -202,13 +199,14 @@ def _free(name: str, shapes: Shapes, bias: bool, start: float, like: Tensor) -> 
     )
 
 
-def _looser(layer: GroupConv2d, into: str, bias: bool) -> nn.Module:
+def _looser(layer: GroupConv2d, into: str, bias: bool, start: float) -> nn.Module:
     kind: dict[str, Any] = {
         "in_channels": layer.in_channels,
         "out_channels": layer.out_channels,
         "kernel_size": layer.kernel_size,
         "lifts": layer.lifts,
         "bias": bias,
+        "start": start,
     }
     if into == _TO_TRANSLATIONS:
         return SliceConv2d(slices=layer.group.order, **kind)
@@ -224,7 +222,7 @@ def map_lengths(layer: nn.Module, shapes: Shapes) -> Lengths:
     """How often each weight of a convolution is used, by name; nothing for other layers.
 
     That is ‖A‖² of the Toeplitz matrix A of a single weight. Those of different weights are
-    orthogonal, unless a kernel wraps around a map and meets itself.
+    orthogonal, unless a kernel or its padding meets the same place twice.
 
     Args:
         layer: A layer between maps.

@@ -7,7 +7,7 @@ curvature is a diagonal from random passes, and only the precisions of flexible 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import log
+from math import inf, log
 
 import torch
 from torch import Tensor, nn
@@ -90,12 +90,13 @@ class LearnedPenalties:
         for k in self._learned.nonzero().flatten().tolist():
             c, theta = self._lengths[k], parameters[self.names[k]].detach()
             values = scale * (curvature[k] / c).flatten(1).double()
-            norm = (c * theta.square()).flatten(1).sum(1).double().clamp_min(1e-300)
+            norm = (c * theta.square()).flatten(1).sum(1).double()
             found = self.log_precisions[:, k]
             for _ in range(_ROUNDS):
                 effective = (values / (values + found.exp().unsqueeze(1))).sum(1)
                 # the mean of both: see isotropy.evidence.best_precisions
-                wanted = (effective.clamp_min(1e-300) / norm).log().clamp(low, high)
+                # where there is neither curvature nor weight, the data need none
+                wanted = (effective / norm).nan_to_num(inf, inf).log().clamp(low, high)
                 found = (found + wanted) / 2
             self.log_precisions[:, k] = found
         self._write()

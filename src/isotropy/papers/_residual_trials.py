@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -71,6 +71,7 @@ class Trials:
         task: "inertia" or "pendulum".
         level: "exact", "approximate" or "mis-specified".
         plan: How trials are run.
+        one_data_set: Whether all seeds see the data of the first: members of one ensemble.
 
     Example:
         >>> plan = Plan((0, 1), Recipe(epochs=2), channels=24, layers=1, rows=20, device="cpu")
@@ -83,6 +84,7 @@ class Trials:
     task: str
     level: str
     plan: Plan
+    one_data_set: bool = False
 
     @property
     def group(self) -> Group:
@@ -100,12 +102,19 @@ class Trials:
     def rows(self) -> dict[str, Rows]:
         """Inputs and targets of all seeds by part, as the networks see them."""
         draw = _inertia_rows if self.task == "inertia" else _pendulum_rows
-        return draw(self.level, self.plan)
+        if not self.one_data_set:
+            return draw(self.level, self.plan)
+        copies, first = len(self.plan.seeds), replace(self.plan, seeds=self.plan.seeds[:1])
+        return {
+            part: (x.repeat(copies, *[1] * (x.ndim - 1)), y.repeat(copies, *[1] * (y.ndim - 1)))
+            for part, (x, y) in draw(self.level, first).items()
+        }
 
     @cached_property
     def scalings(self) -> list[Scaling]:
         """How the inertia data of each seed are scaled."""
-        return _inertia_scalings(_inertia_parts(self.level, self.plan))
+        found = _inertia_scalings(_inertia_parts(self.level, self.plan))
+        return found[:1] * len(found) if self.one_data_set else found
 
     @cached_property
     def units(self) -> Tensor:

@@ -220,8 +220,10 @@ class Training:
                     coins = torch.randint(2, self._signs.shape, generator=self._coin)
                     self._signs.copy_(2.0 * coins - 1.0)
                     self._take_pass()
-            mean = [total / PROBES for total in self._sums]
-            self._learned.update(self.ensemble.parameters, mean, self._squares)
+            # rows that do not fill a batch are like the others
+            whole = self.train[0].shape[1] / self._groups.numel()
+            mean = [total * (whole / PROBES) for total in self._sums]
+            self._learned.update(self.ensemble.parameters, mean, self._squares * whole)
 
     def advance(self) -> None:
         """Take one step, and look at the validation rows where it is time to."""

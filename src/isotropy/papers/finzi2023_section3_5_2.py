@@ -41,7 +41,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     )
 
     def compute(levels: list[str]) -> list[dict[str, list[float]]]:
-        return [_through_training(Trials("inertia", level, plan)) for level in levels]
+        return [
+            _through_training(Trials("inertia", level, plan, one_data_set=True)) for level in levels
+        ]
 
     found = parts.get(settings.chosen(list(LEVELS)), compute)
     cells = [
@@ -50,8 +52,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         for column, v in by_column.items()
     ]
     notes = (
-        f"{len(plan.seeds)} members; mean over test rows and random elements of O(3) of "
-        "‖a − b‖/(‖a‖ + ‖b‖), a = ρ(g) f(x), b = f(ρ(g) x): median over members, least and most",
+        f"{len(plan.seeds)} members, trained on the same data; mean over test rows and random "
+        "elements of O(3) of ‖a − b‖/(‖a‖ + ‖b‖), a = ρ(g) f(x), b = f(ρ(g) x): median over "
+        "members, least and most",
         f"the same prior in both ensembles: λ = {_MODEL.removeprefix('RPP ')}",
         "target: the same of the function that is to be learned",
     )
@@ -61,10 +64,11 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 def _through_training(trials: Trials) -> dict[str, list[float]]:
     training = trials.training(_MODEL)
     epochs = trials.plan.recipe.epochs
-    marks = {round(training.steps * k / _MARKS): round(epochs * k / _MARKS) for k in range(11)}
+    looks = [round(epochs * k / _MARKS) for k in range(_MARKS + 1)]
+    marks = {training.steps // epochs * epoch: epoch for epoch in looks}
     x, y = (values[:, :_ROWS] for values in trials.rows["test"])
     copies = len(trials.plan.seeds)
-    elements = O(3).sample(_ROWS, generator=generator(0))
+    elements = O(3).sample(x.shape[1], generator=generator(0))
     symmetry = Symmetry(O(3), *trials.spaces)
     moved_x = symmetry.apply(elements, x.double().cpu()).to(x)
 
