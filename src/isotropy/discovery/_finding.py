@@ -431,8 +431,8 @@ class Findings(Sequence[Finding]):
         """What ``isotropy discover --json`` says.
 
         Example:
-            >>> Findings(tried=["all swaps"], seconds=0.5).to_json()["tried"]
-            ['all swaps']
+            >>> Findings(tried=["all swaps"], seconds=0.5).to_json().get("seconds")
+            0.5
         """
         return {
             "findings": [finding.to_json() for finding in self.findings],

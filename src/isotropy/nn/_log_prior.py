@@ -41,11 +41,9 @@ def tensor_priors(model: nn.Module) -> Iterator[TensorPrior]:
 
     Example:
         >>> soft = PathSum({"a": nn.Linear(2, 2, bias=False)}, prior_variances={"a": 4.0})
-        >>> [
-        ...     (prior.name, round(float(prior.log_variance.exp()), 3))
-        ...     for prior in tensor_priors(soft)
-        ... ]
-        [('paths.a.weight', 4.0)]
+        >>> for prior in tensor_priors(soft):
+        ...     print(prior.name, round(float(prior.log_variance.exp()), 3))
+        paths.a.weight 4.0
     """
     found: dict[int, TensorPrior] = {}
     owners: dict[int, str] = {}
