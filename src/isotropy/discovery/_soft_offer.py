@@ -22,8 +22,8 @@ class SoftOffer:
 
     Example:
         >>> comparison = SoftComparison(0.5, 0.4, 0.3, 0.2, 0.02, 0.1, 0.03, 1e-4, 100)
-        >>> SoftOffer(comparison).comparison.gain > 0
-        True
+        >>> SoftOffer(comparison).comparison.soft
+        0.3
     """
 
     comparison: SoftComparison
