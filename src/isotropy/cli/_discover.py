@@ -78,6 +78,12 @@ def discover(
         float,
         typer.Option(help="What a symmetry may cost, as a share of what can be learned."),
     ] = 0.05,
+    near_margin: Annotated[
+        float,
+        typer.Option(
+            help="What may cost so much and be offered as a soft model; 0 to look for none."
+        ),
+    ] = 0.5,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Save findings, models and report.html here."),
@@ -108,6 +114,7 @@ def discover(
                 blocks=blocks,
                 methods=[one.value for one in method] if method else METHODS,
                 margin=margin,
+                near_margin=near_margin,
                 seed=seed,
                 progress=progress,
             )

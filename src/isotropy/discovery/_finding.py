@@ -240,14 +240,14 @@ class Finding:
 
         Args:
             X: Inputs, shape ``(N, n)``, ``(N, n, channels)`` for sequences and sets, or images.
-            soft: Whether to predict with the soft model; by default where the symmetry is not
-                confirmed and there is one.
+            soft: Whether to predict with the soft model; by default where there is one and it
+                predicted the rows held out better than the strict one.
 
         Raises:
             ValueError: If there is no such model, or the shape is not that of the data.
         """
         if soft is None:
-            soft = self.soft is not None and not self.confirmed
+            soft = self.soft is not None and self.soft.is_better
         model = self.model
         if soft:
             model = None if self.soft is None else self.soft.model
@@ -374,7 +374,7 @@ class Findings(Sequence[Finding]):
     """All that one search found, and what it tried.
 
     Args:
-        findings: What was found, the surest first.
+        findings: What was found: continuous groups first, then the largest.
         tried: What was tried, a text or a dictionary of plain values each.
         seconds: How long it took.
         notes: Anything else worth knowing.

@@ -30,6 +30,11 @@ class SoftOffer:
     model: nn.Module | None = field(default=None, repr=False)
     model_spec: Mapping[str, Any] | None = None
 
+    @property
+    def is_better(self) -> bool:
+        """Whether there is a model that predicted the rows held out better than the strict one."""
+        return self.model is not None and self.comparison.soft < self.comparison.strict
+
     def to_json(self) -> dict[str, Any]:
         """The comparison, and the description of the model."""
         spec = None if self.model_spec is None else dict(self.model_spec)

@@ -53,6 +53,9 @@ class DeepEnsemble(nn.Module):
     def __len__(self) -> int:
         return len(self.members)
 
+    def __getitem__(self, place: int) -> nn.Module:
+        return self.members[place]
+
     def __iter__(self) -> Iterator[nn.Module]:
         return iter(self.members)
 

@@ -178,7 +178,10 @@ def sample_prior(model: nn.Module, *, generator: torch.Generator | int | None = 
         generator = torch.Generator().manual_seed(generator)
     priors = list(tensor_priors(model))
     if not priors:
-        raise ValueError(f"expected a network with PathSum layers, got {type(model).__name__}")
+        raise ValueError(
+            f"expected a network with PathSum layers, got {type(model).__name__} without any: "
+            "soften(model) makes them"
+        )
     for prior in priors:
         deviation = (prior.log_variance / 2).exp()
         if prior.squared_lengths is not None:

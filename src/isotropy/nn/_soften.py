@@ -174,7 +174,15 @@ def _own(
 ) -> Callable[[str, nn.Module], nn.Module | None]:
     """The layer that takes the place of another, by name and layer; None where it stays."""
     on_grid = into if isinstance(into, str) and into in GRID_SUBGROUPS else None
-    subgroup = parse_group(into) if isinstance(into, str) and on_grid is None else into
+    subgroup: Group | str | None = into
+    if isinstance(into, str) and on_grid is None:
+        try:
+            subgroup = parse_group(into)
+        except ValueError as error:
+            raise ValueError(
+                f"expected a group, or 'translations' or 'p4' for group convolutions, to break to, "
+                f"got {into!r} ({error})"
+            ) from error
     if not isinstance(subgroup, Group | str | None):
         raise TypeError(f"expected a group to break to, got {type(subgroup).__name__}")
     like = next(iter(model.parameters()), torch.empty(0))

@@ -87,7 +87,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         "approximate inertia: I + 0.3 (I z) zᵀ, as in the code; pendulum: as in the text",
     ]
     if not settings.full:
-        note = "quick: narrower networks, fewer rows, epochs and seeds than published"
+        note = (
+            "quick: fewer rows, channels, epochs and seeds than published: too small for the claim"
+        )
         left_out = "" if any(which.startswith("pendulum") for which in found) else "; no pendulum"
         notes.append(note + left_out)
     return Result("finzi2023/figure3.2", cells, seconds, tuple(notes))

@@ -271,6 +271,8 @@ def _use(found: Findings, folder: str) -> Iterator[str]:
     if model is None and found.nearly and found.nearly[0].soft is not None:
         best, where = found.nearly[0], "nearly[0].soft.model"
         model = found.nearly[0].soft.model
+    elif best is not None and best.soft is not None and best.soft.is_better:
+        where, model = "best.soft.model", best.soft.model
     if best is None or model is None:
         return
     image = best.layout.image
@@ -285,4 +287,8 @@ def _use(found: Findings, folder: str) -> Iterator[str]:
     )
     if not image and best.labels is None and best.generators is None:
         lines += "\n# sequences x of shape (samples, positions, channels): model(x.mT.flatten(1))"
+    if where == "best.soft.model":
+        lines += "\n# found.best.model has the symmetry exactly, and predicts less well"
+    elif where == "best.model" and found.nearly:
+        lines += "\n# found.nearly[0].soft.model leans towards what holds nearly"
     yield f"<h2>How to use the model</h2><pre><code>{escape(lines)}</code></pre>"
