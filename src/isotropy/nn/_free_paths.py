@@ -237,7 +237,28 @@ def _by_label(labels: Tensor) -> Tensor:
     return slots
 
 
-class SliceConv2d(nn.Module):
+class LooserConv2d(nn.Module):
+    """A convolution between the features of another group, whose weights start small.
+
+    Args:
+        convolution: The convolution.
+        start: What its usual starting weights are multiplied by.
+    """
+
+    def __init__(self, convolution: CircularConv2d | GroupConv2d, start: float) -> None:
+        super().__init__()
+        self.convolution, self.start = convolution, start
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights, as the convolution does, times ``start``."""
+        self.convolution.reset_parameters()
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.mul_(self.start)
+
+
+class SliceConv2d(LooserConv2d):
     """A convolution that mixes slices as it mixes channels: turns of the map mean nothing to it.
 
     Args:
@@ -265,18 +286,11 @@ class SliceConv2d(nn.Module):
         bias: bool = True,
         start: float = SMALL,
     ) -> None:
-        super().__init__()
-        self.slices, self.lifts, self.start = slices, lifts, start
         channels = in_channels * (1 if lifts else slices)
-        self.convolution = CircularConv2d(channels, out_channels * slices, kernel_size, bias=bias)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw new weights, as the convolution does, times ``start``."""
-        self.convolution.reset_parameters()
-        with torch.no_grad():
-            for parameter in self.parameters():
-                parameter.mul_(self.start)
+        super().__init__(
+            CircularConv2d(channels, out_channels * slices, kernel_size, bias=bias), start
+        )
+        self.slices, self.lifts = slices, lifts
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (n, in, K, h, w), or (n, in, h, w) where it lifts, to (n, out, K, h, w)."""
@@ -285,7 +299,7 @@ class SliceConv2d(nn.Module):
         return maps
 
 
-class CosetConv2d(nn.Module):
+class CosetConv2d(LooserConv2d):
     """A convolution over quarter turns between features of p4m: flips mean nothing to it.
 
     The eight slices of a channel are those of two channels under turns alone.
@@ -313,20 +327,14 @@ class CosetConv2d(nn.Module):
         bias: bool = True,
         start: float = SMALL,
     ) -> None:
-        super().__init__()
-        self.lifts, self.start = lifts, start
         channels = in_channels if lifts else 2 * in_channels
-        self.convolution = GroupConv2d(
-            channels, 2 * out_channels, kernel_size, group="p4", lifts=lifts, bias=bias
+        super().__init__(
+            GroupConv2d(
+                channels, 2 * out_channels, kernel_size, group="p4", lifts=lifts, bias=bias
+            ),
+            start,
         )
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw new weights, as the convolution does, times ``start``."""
-        self.convolution.reset_parameters()
-        with torch.no_grad():
-            for parameter in self.parameters():
-                parameter.mul_(self.start)
+        self.lifts = lifts
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (n, in, 8, h, w), or (n, in, h, w) where it lifts, to (n, out, 8, h, w)."""

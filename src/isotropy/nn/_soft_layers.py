@@ -84,7 +84,7 @@ class SoftLinear(PathSum, KeptWeights):
         return functional.linear(x, *self._matrices())
 
 
-class SoftFrameLinear(PathSum, KeptWeights):
+class SoftFrameLinear(SoftLinear):
     """A sum of an equivariant and a free layer in one frame: one dense product.
 
     In the coordinates of a frame an equivariant map is one number in many places (Schur's lemma).
@@ -93,8 +93,7 @@ class SoftFrameLinear(PathSum, KeptWeights):
     Args:
         strict: The equivariant layer, whose weights are in a frame.
         free: The free layer in the same frame.
-        prior_variances: σ² of "strict" and "free".
-        squared_lengths: As for ``PathSum``.
+        **priors: As for ``SoftLinear``.
     """
 
     places: Tensor
@@ -102,20 +101,8 @@ class SoftFrameLinear(PathSum, KeptWeights):
     values: Tensor | None
     bias_places: Tensor | None
 
-    def __init__(
-        self,
-        strict: Linear,
-        free: FrameLinear,
-        *,
-        prior_variances: Mapping[str, float] | None = None,
-        squared_lengths: Mapping[str, Mapping[str, Tensor | float]] | None = None,
-    ) -> None:
-        super().__init__(
-            {STRICT: strict, FREE: free},
-            prior_variances=prior_variances,
-            squared_lengths=squared_lengths,
-        )
-        self._kept: tuple[Tensor, Tensor | None] | None = None
+    def __init__(self, strict: Linear, free: FrameLinear, **priors: Any) -> None:
+        super().__init__(strict, free, **priors)
         space = strict.weight_space
         assert isinstance(space, SchurWeights)
         into, out = free.into.places(), free.out.places()
