@@ -13,6 +13,7 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from isotropy.bases import Basis, equivariant_basis
+    from isotropy.certificates import certify, verify
     from isotropy.discovery import Finding, discover
     from isotropy.equivariance import (
         assert_equivariant,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _ROOMS = {
     "bases": ["Basis", "equivariant_basis"],
+    "certificates": ["certify", "verify"],
     "discovery": ["Finding", "discover"],
     "equivariance": [
         "assert_equivariant",
@@ -78,6 +80,7 @@ __all__ = [
     "V",
     "__version__",
     "assert_equivariant",
+    "certify",
     "discover",
     "equivariance_error",
     "equivariant_basis",
@@ -89,6 +92,7 @@ __all__ = [
     "parse_group",
     "parse_rep",
     "soften",
+    "verify",
 ]
 
 

@@ -44,6 +44,7 @@ from isotropy.groups import (
     Z,
     code_length,
     decode,
+    decode_prefix,
     embed,
     encode,
     p4,
@@ -544,6 +545,37 @@ def test_groups_without_a_code_say_so() -> None:
 def test_bad_codes_are_refused(bits: str) -> None:
     with pytest.raises(ValueError, match=r"expected (the|a) code"):
         decode(bits)
+
+
+def test_a_code_ends_where_the_next_begins() -> None:
+    codes = [encode(parse_group(text)) for text in CODED]
+    text, seen = "".join(codes), []
+    for name, code in zip(CODED, codes, strict=True):
+        group, end = decode_prefix(text)
+        assert (str(group), end) == (name, len(code))
+        text = text[end:]
+    assert text == ""
+
+    def watch(kind: type[Group], integers: tuple[int, ...], parts: tuple[Group, ...]) -> None:
+        seen.append((kind.__name__, integers, tuple(map(str, parts))))
+        if kind is S and integers == (5,):
+            raise ValueError("no five")
+
+    decode_prefix(encode(embed(Z(3), 7, 2) + Group([[1, 0]])), check=watch)
+    assert seen == [
+        ("Z", (3,), ()),
+        ("Embedding", (7, 2), ("Z(3)",)),
+        ("Group", (2, 1), ()),
+        ("SideBySide", (), ("embed(Z(3),7,2)", "Group(discrete=[[1,0]])")),
+    ]
+    with pytest.raises(ValueError, match="no five"):
+        decode_prefix(encode(Z(2) * S(5)), check=watch)
+
+
+def test_permutations_are_numbered_in_lexicographic_order() -> None:
+    head = len(encode(Group([range(4)]))) - 5  # ⌈log₂ 4!⌉ bits
+    codes = [encode(Group([list(p)]))[head:] for p in itertools.permutations(range(4))]
+    assert [int(code, 2) for code in codes] == list(range(24))
 
 
 def leaves() -> st.SearchStrategy[Group]:

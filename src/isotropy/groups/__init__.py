@@ -1,7 +1,7 @@
 """What a symmetry group is: generators and Lie algebra, products, the catalogue of names."""
 
 from isotropy.groups._balanced_frame import balanced_frame
-from isotropy.groups._catalogue import FAMILIES, Family, code_length, decode, encode
+from isotropy.groups._catalogue import FAMILIES, Family, code_length, decode, decode_prefix, encode
 from isotropy.groups._compound import BlockDiagonal, Chain, Kron, KronSum
 from isotropy.groups._finite import double_cover
 from isotropy.groups._given import as_linear_map
@@ -117,6 +117,7 @@ __all__ = [
     "code_length",
     "components",
     "decode",
+    "decode_prefix",
     "digest",
     "double_cover",
     "embed",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from isotropy.groups._grids import GridFlips, GridShifts, GridTurns, p4, p4m
 from isotropy.groups._group import Group
@@ -187,43 +188,75 @@ def decode(bits: str) -> Group:
         >>> decode(encode(S(5) + Z(3)))
         S(5)+Z(3)
     """
+    group, end = decode_prefix(bits)
+    if end != len(bits):
+        raise ValueError(f"expected the code of one group, got {len(bits) - end} bits more")
+    return group
+
+
+# what is about to be built: its class, its integers (of a group of permutations: dimension and
+# how many), its parts
+Check: TypeAlias = Callable[[type[Group], tuple[int, ...], tuple[Group, ...]], None]
+
+
+def decode_prefix(bits: str, *, check: Check | None = None) -> tuple[Group, int]:
+    """The group whose code a longer text begins with, and where that code ends.
+
+    Args:
+        bits: Characters 0 and 1.
+        check: Called before a group or a part of it is built, with its class, its integers and
+            its parts; refuses it by raising, where the text is not to be trusted.
+
+    Raises:
+        ValueError: If the text does not begin with the code of a group.
+
+    Example:
+        >>> decode_prefix(encode(S(5)) + "0110")
+        (S(5), 12)
+    """
     if not isinstance(bits, str) or set(bits) - {"0", "1"}:
         raise ValueError(f"expected a code of the characters 0 and 1, got {bits!r:.80}")
     stream = _Bits(bits)
     try:
-        group = _decode(stream)
+        group = _decode(stream, check or (lambda kind, integers, parts: None))
     except RecursionError:
         raise ValueError("expected the code of a group, got one nested too deeply") from None
-    if stream.at != len(bits):
-        raise ValueError(f"expected the code of one group, got {len(bits) - stream.at} bits more")
-    return group
+    return group, stream.at
 
 
-def _decode(stream: _Bits) -> Group:
+def _decode(stream: _Bits, check: Check) -> Group:
     row = stream.symbol()
     if row >= len(_COMBINATIONS) + len(FAMILIES):
-        raise ValueError(f"expected the code of a group, got the unknown symbol {row}")
+        raise ValueError("expected the code of a group, got an unknown symbol")
     if row >= len(_COMBINATIONS):
         fam = FAMILIES[row - len(_COMBINATIONS)]
         make: Callable[..., Group] = fam.kind
-        return make(*(stream.integer() for _ in range(fam.integers)))
+        integers = tuple(stream.integer() for _ in range(fam.integers))
+        check(fam.kind, integers, ())
+        return make(*integers)
     kind = _COMBINATIONS[row]
     if kind in (DirectProduct, SideBySide):
         count = stream.integer()
-        if count > len(bits_left := stream.bits[stream.at :]):
-            raise ValueError(f"expected the code of {count} groups, got {len(bits_left)} bits")
-        parts = [_decode(stream) for _ in range(count)]
+        if count > (left := len(stream.bits) - stream.at):
+            raise ValueError(f"expected the code of a group, got more parts than {left} bits hold")
+        parts = tuple(_decode(stream, check) for _ in range(count))
+        check(kind, (), parts)
         return DirectProduct(*parts) if kind is DirectProduct else SideBySide(*parts)
     if kind in (Wreath, Semidirect):
-        first, second = _decode(stream), _decode(stream)
+        first, second = _decode(stream, check), _decode(stream, check)
+        check(kind, (), (first, second))
         return Wreath(first, second) if kind is Wreath else Semidirect(first, second)
     if kind is Embedding:
         d, at = stream.integer(), stream.integer() - 1
-        return Embedding(_decode(stream), d, at)
+        inner = _decode(stream, check)
+        check(kind, (d, at), (inner,))
+        return Embedding(inner, d, at)
     if kind is Conjugate:
-        inner = _decode(stream)
+        inner = _decode(stream, check)
+        check(kind, (), (inner,))
         return Conjugate(inner, stream.permutation(inner.d))
     d, count = stream.integer(), stream.integer() - 1
+    check(kind, (d, count), ())
     return Group([stream.permutation(d) for _ in range(count)], d=d)
 
 
@@ -250,7 +283,7 @@ def _encode_permutation(index: Sequence[int]) -> str:
     n, remaining, rank = len(index), sorted(index), 0
     for place, image in enumerate(index):
         at = remaining.index(image)
-        rank += at * math.factorial(n - 1 - place)
+        rank = rank * (n - place) + at
         remaining.pop(at)
     width = _permutation_bits(n)
     return f"{rank:0{width}b}" if width else ""
@@ -285,10 +318,11 @@ class _Bits:
         if math.lgamma(n + 1) / math.log(2) > len(self.bits) - self.at + 1:
             raise ValueError("expected the code of a group, got a code that ends too early")
         rank = int("0" + self.read(_permutation_bits(n)), 2)
-        if rank >= math.factorial(n):
+        places = []
+        for left in range(1, n + 1):
+            rank, at = divmod(rank, left)
+            places.append(at)
+        if rank:
             raise ValueError("expected the code of a group, got an impossible permutation")
-        remaining, index = list(range(n)), []
-        for place in range(n):
-            at, rank = divmod(rank, math.factorial(n - 1 - place))
-            index.append(remaining.pop(at))
-        return index
+        remaining = list(range(n))
+        return [remaining.pop(at) for at in reversed(places)]

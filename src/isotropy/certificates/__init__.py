@@ -1,0 +1,48 @@
+"""What it is worth: subspaces, quantised weights, codes, bounds, certificates."""
+
+from isotropy.certificates._architectures import Architecture, architecture
+from isotropy.certificates._binomial_tail import binomial_tail
+from isotropy.certificates._bounds import (
+    KINDS,
+    Bound,
+    finite_hypothesis,
+    mcallester,
+    smallest_bound,
+)
+from isotropy.certificates._catoni import catoni
+from isotropy.certificates._certificate import Certificate
+from isotropy.certificates._certify import certify
+from isotropy.certificates._goal import Goal
+from isotropy.certificates._hypothesis import Hypothesis
+from isotropy.certificates._kl_inverse import kl_inverse
+from isotropy.certificates._projectors import PROJECTORS, projector
+from isotropy.certificates._quantised import Quantised
+from isotropy.certificates._recipe import Recipe
+from isotropy.certificates._rejected import Rejected
+from isotropy.certificates._subspace import Subspace
+from isotropy.certificates._verify import Verdict, verify
+
+__all__ = [
+    "KINDS",
+    "PROJECTORS",
+    "Architecture",
+    "Bound",
+    "Certificate",
+    "Goal",
+    "Hypothesis",
+    "Quantised",
+    "Recipe",
+    "Rejected",
+    "Subspace",
+    "Verdict",
+    "architecture",
+    "binomial_tail",
+    "catoni",
+    "certify",
+    "finite_hypothesis",
+    "kl_inverse",
+    "mcallester",
+    "projector",
+    "smallest_bound",
+    "verify",
+]

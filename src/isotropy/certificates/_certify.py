@@ -1,0 +1,302 @@
+"""From data to a certificate: train, quantise, code, count, bound."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from isotropy._run import Checkpoint, ProgressCallback
+from isotropy.certificates._architectures import Architecture, architecture
+from isotropy.certificates._certificate import (
+    Certificate,
+    claims_of,
+    model_digest,
+    pack_start,
+    unpack_start,
+)
+from isotropy.certificates._examples import Examples, dealt_rows, examples
+from isotropy.certificates._goal import Goal, half_above
+from isotropy.certificates._hypothesis import MOST_LEVELS, Hypothesis, StartKind
+from isotropy.certificates._prior_training import trained_start
+from isotropy.certificates._recipe import Recipe
+from isotropy.certificates._search import quantised_weights
+from isotropy.certificates._subspace import Subspace, parameter_shapes
+from isotropy.certificates._verify import count_errors, recount
+from isotropy.groups import Group, parse_group
+
+
+def certify(
+    model: str | Architecture | nn.Module,
+    data: Any,
+    *,
+    delta: float = 0.05,
+    test: Any = None,
+    recipe: Recipe | None = None,
+    seed: int = 0,
+    classes: int | None = None,
+    tolerance: float | None = None,
+    input_scale: float | None = None,
+    start: Mapping[str, Tensor] | str | None = None,
+    prior_percent: int | None = None,
+    symmetry: str | Group | Sequence[str | Group] = (),
+    device: str | torch.device = "cpu",
+    progress: ProgressCallback | None = None,
+    checkpoints: str | os.PathLike[str] | None = None,
+    **settings: Any,
+) -> Certificate:
+    """Train a network that a short message can say, and bound its risk.
+
+    With probability at least 1 - ``delta`` over the draw of the data, the network's risk (the
+    probability that it errs on a new example) is at most the certificate's bound. The bound
+    charges the bytes of the message, which say all of the network: nothing that was chosen by
+    looking at the data goes unpaid.
+
+    Args:
+        model: An architecture of the catalogue (``"lenet5"``), or any module of your own.
+        data: The training sample: (x, y), a `Dataset`, or what `isotropy.data.load` reads. All of
+            it is certified; no row need be held out.
+        delta: The bound may fail with at most this probability.
+        test: A test sample, to report the error on it; nothing rests on it.
+        recipe: How to look for the network.
+        seed: Names θ₀ and the projector; large seeds cost bits.
+        classes: How many; by default one more than the largest label.
+        tolerance: For a regression: an error is a number missed by more than this.
+        input_scale: Inputs are divided by this; 16 bits of the message.
+        start: θ₀ that was fixed before the data were seen: tensors by name, or ``"given"`` for
+            the parameters of ``model`` (transfer). It is stored in the certificate.
+        prior_percent: Train θ₀ on this share of the rows, and certify on the others.
+        symmetry: The groups that a module of your own uses, to be paid for; architectures of the
+            catalogue pay for theirs anyway.
+        device: Where to train; counting is done in float64 on the CPU.
+        progress: Told how far the work is.
+        checkpoints: A folder from which an interrupted run goes on.
+        **settings: Changes to the recipe: ``d=500, levels=5, epochs=20``.
+
+    Returns:
+        The certificate; `Certificate.save` writes it, `verify` checks it.
+
+    Raises:
+        ValueError: If the data are not a sample of the kind asked for, a number is out of range,
+            or the model does not fit.
+
+    Example:
+        >>> x = torch.randn(2000, 2, generator=torch.Generator().manual_seed(0))
+        >>> y = (x[:, 0] > x[:, 1]).long()
+        >>> certificate = certify("mlp-16", (x, y), d=10, levels=3, epochs=10)
+        >>> certificate.train_error < certificate.bound < 0.2
+        True
+    """
+    if not 0 < delta < 1:
+        raise ValueError(f"expected delta between 0 and 1, got {delta}")
+    recipe = replace(recipe or Recipe(), **_known(settings))
+    sample = examples(data)
+    goal = _goal(sample.y, classes, tolerance)
+    goal.check(sample.y)
+    held_out = None if test is None else examples(test)
+    if held_out is not None:
+        goal.check(held_out.y)
+    text, module, named = _module(model, tuple(sample.x.shape[1:]), goal.outputs)
+    groups = _groups(symmetry, named)
+    shapes = parameter_shapes(module)
+    total = sum(shape.numel() for shape in shapes.values())
+    d = min(1000, -(-total // 5)) if recipe.d is None else recipe.d
+    if d > total:
+        raise ValueError(f"expected at most {total} dimensions, all the parameters, got {d}")
+    if not 1 <= recipe.levels <= MOST_LEVELS:
+        raise ValueError(f"expected 1 to {MOST_LEVELS} levels, got {recipe.levels}")
+    scale = None if input_scale is None else half_above(input_scale)
+    folder = None if checkpoints is None else Path(checkpoints)
+    fingerprint = _fingerprint(text, sample, seed, scale, goal, start, prior_percent)
+
+    kind, first = _start(module, start, prior_percent)
+    learn = sample
+    if prior_percent is not None:
+        prior_rows, rest = dealt_rows(len(sample), prior_percent)
+        learn, used = sample.rows(rest), sample.rows(prior_rows)
+        saved = None
+        if folder is not None:
+            saved = Checkpoint(folder / "prior.safetensors", f"prior {recipe} {fingerprint}")
+        first = trained_start(
+            module,
+            goal,
+            _inputs(used.x, scale, device),
+            used.y.to(device),
+            epochs=recipe.prior_epochs,
+            seed=seed,
+            progress=progress,
+            checkpoint=saved,
+        )
+    packed = b""
+    if first is not None:
+        # what is trained on is what the file holds, to the last bit
+        packed = pack_start(module, first)
+        first = unpack_start(module, packed)
+    hypothesis = Hypothesis(
+        named,
+        goal,
+        projector=recipe.projector,
+        seed=seed,
+        start=kind,
+        percent=prior_percent,
+        input_scale=scale,
+        groups=groups,
+    )
+    if d:
+        given = "zero" if kind == "zero" else first
+        space = Subspace(module, d, projector=recipe.projector, seed=seed, start=given).to(device)
+        symbols, codebook = quantised_weights(
+            space,
+            goal,
+            _inputs(learn.x, scale, device),
+            learn.y.to(device),
+            recipe,
+            seed=seed,
+            progress=progress,
+            checkpoints=folder,
+            fingerprint=fingerprint,
+        )
+        hypothesis = replace(hypothesis, symbols=symbols, codebook=codebook)
+    notes = {"recipe": asdict(recipe), "versions": _versions()}
+    return certificate_of(
+        hypothesis,
+        module,
+        sample,
+        delta=delta,
+        model=text,
+        start=first,
+        packed=packed,
+        test=held_out,
+        notes=notes,
+        progress=progress,
+    )
+
+
+def certificate_of(
+    hypothesis: Hypothesis,
+    module: nn.Module,
+    sample: Examples,
+    *,
+    delta: float,
+    model: str,
+    start: Mapping[str, Tensor] | None = None,
+    packed: bytes = b"",
+    test: Examples | None = None,
+    notes: Mapping[str, Any] | None = None,
+    progress: ProgressCallback | None = None,
+) -> Certificate:
+    """The certificate of a hypothesis that has been found: counted as `verify` will count."""
+    message = hypothesis.to_message()
+    network = hypothesis.network(module, start)
+    bound = recount(network, hypothesis, sample, delta, progress)
+    extra = dict(notes or {})
+    if test is not None:
+        wrong = count_errors(network, hypothesis.goal, test, hypothesis.input_scale, progress)
+        extra["test_error"] = wrong / len(test)
+    return Certificate(
+        message,
+        claims_of(bound, message),
+        sample.digest(),
+        model,
+        None if hypothesis.architecture is not None else model_digest(module),
+        packed,
+        extra,
+    )
+
+
+def _known(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    names = list(Recipe.__dataclass_fields__)
+    for name in settings:
+        if name not in names:
+            raise ValueError(f"expected a setting of the recipe ({', '.join(names)}), got {name!r}")
+    return settings
+
+
+def _goal(y: Tensor, classes: int | None, tolerance: float | None) -> Goal:
+    if y.is_floating_point():
+        if tolerance is None:
+            raise ValueError(
+                "expected labels, or for a regression a tolerance: the distance from the target "
+                "beyond which a prediction counts as an error"
+            )
+        spread = float((y - y.mean(0)).pow(2).mean().sqrt())
+        return Goal("regression", y.shape[1], half_above(tolerance), half_above(spread or 1.0))
+    if tolerance is not None:
+        raise ValueError("expected a tolerance for a regression, got one with labels")
+    return Goal("classification", int(y.max()) + 1 if classes is None else classes)
+
+
+def _module(
+    model: str | Architecture | nn.Module, shape: tuple[int, ...], outputs: int
+) -> tuple[str, nn.Module, Architecture | None]:
+    if isinstance(model, nn.Module):
+        return type(model).__name__, model, None
+    named = architecture(model) if isinstance(model, str) else model
+    named.parameter_count(shape, outputs)
+    return str(named), named.build(shape, outputs), named
+
+
+def _groups(
+    symmetry: str | Group | Sequence[str | Group], named: Architecture | None
+) -> tuple[Group, ...]:
+    given = [symmetry] if isinstance(symmetry, str | Group) else list(symmetry)
+    if given and named is not None:
+        raise ValueError(f"expected no symmetry for {named}, which pays for its own, got {given}")
+    return tuple(parse_group(one) if isinstance(one, str) else one for one in given)
+
+
+def _start(
+    module: nn.Module, start: Mapping[str, Tensor] | str | None, prior_percent: int | None
+) -> tuple[StartKind, dict[str, Tensor] | None]:
+    if prior_percent is not None:
+        if start is not None:
+            raise ValueError("expected a start or a share of rows to train one on, got both")
+        if not 0 < prior_percent < 100:
+            raise ValueError(f"expected a share of 1 to 99 percent, got {prior_percent}")
+        return "rows", None
+    if start is None:
+        return "drawn", None
+    if start == "zero":
+        return "zero", None
+    own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    if isinstance(start, str):
+        if start != "given":
+            raise ValueError(f"expected start 'given', 'zero' or tensors, got {start!r}")
+        return "given", {name: tensor.detach() for name, tensor in own.items()}
+    return "given", {**own, **start}
+
+
+def _inputs(x: Tensor, scale: float | None, device: str | torch.device) -> Tensor:
+    return (x if scale is None else x / scale).float().to(device)
+
+
+def _fingerprint(*parts: Any) -> str:
+    hasher = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, Examples):
+            part = part.digest()
+        elif isinstance(part, Mapping):
+            for name, tensor in part.items():
+                hasher.update(name.encode())
+                hasher.update(np.ascontiguousarray(tensor.detach().cpu().double().numpy()).data)
+            continue
+        hasher.update(f"{part};".encode())
+    return hasher.hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    import isotropy
+
+    return {
+        "isotropy": isotropy.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }

@@ -1,0 +1,248 @@
+"""From data to certificates, through the public names."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import binom
+from torch import Tensor, nn
+
+import isotropy
+from isotropy.certificates import (
+    Certificate,
+    Goal,
+    Hypothesis,
+    Recipe,
+    architecture,
+    certify,
+    smallest_bound,
+    verify,
+)
+from isotropy.certificates._codebooks import codebook_bits
+from isotropy.certificates._sequences import block_counts, sequence_bits
+
+
+def half_plane(n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    x = torch.randn(n, 2, generator=torch.Generator().manual_seed(seed))
+    return x, (x[:, 0] > x[:, 1]).long()
+
+
+@pytest.fixture(scope="module")
+def certificate() -> Certificate:
+    return certify("mlp-16", half_plane(1000), d=10, levels=4, epochs=20, quantised_epochs=10)
+
+
+def test_a_certificate_verifies_and_is_worth_something(certificate: Certificate) -> None:
+    verdict = verify(certificate.to_bytes(), half_plane(1000))
+    assert verdict
+    assert verdict.bound == certificate.bound < 0.3
+    x, y = half_plane(20_000, seed=1)
+    hypothesis = certificate.hypothesis()
+    network = hypothesis.network(architecture("mlp-16").build((2,), 2))
+    risk = float(hypothesis.goal.wrong(network(x.double()), y).double().mean())
+    assert risk < certificate.bound
+
+
+def test_the_bound_is_that_of_its_own_numbers(certificate: Certificate) -> None:
+    alone = smallest_bound(
+        certificate.errors, 1000, 8 * len(certificate.message), 0.05, kinds=("binomial_tail",)
+    )
+    assert certificate.bound == alone.value
+    # an independent tail: at the bound, so few errors are as unlikely as δ over the message's prior
+    tail = binom.logcdf(certificate.errors, 1000, certificate.bound)
+    wanted = math.log(0.05) - 8 * len(certificate.message) * math.log(2)
+    assert tail == pytest.approx(wanted, abs=1e-6)
+
+
+def test_the_message_costs_its_entropy_and_what_goes_beside() -> None:
+    rng = np.random.default_rng(0)
+    levels = np.linspace(-1, 1, 7).astype(np.float16)
+    shares = np.array([1, 3, 8, 12, 8, 3, 1]) / 36
+    symbols = rng.choice(7, 1000, p=shares)
+    net = Hypothesis(architecture("lenet5"), Goal("classification", 10), symbols, levels)
+    counts = np.bincount(symbols, minlength=7)
+    entropy = -float((counts / 1000 * np.log2(counts / 1000)).sum())
+    bits = 8 * len(net.to_message())
+    fields = 3 + 1 + 1 + 7 + 1 + 2 + 1 + 16 + 1 + 7  # architecture … levels, at most
+    side = codebook_bits(levels) + fields + 7  # and the padding
+    assert bits <= sequence_bits(block_counts(symbols, 7)) + side
+    counted = math.comb(1006, 6).bit_length() + 1
+    assert bits <= math.ceil(1000 * entropy) + counted + side
+    again = Hypothesis.from_message(net.to_message())
+    assert again.symbols.tolist() == symbols.tolist()
+    assert again.codebook.tolist() == levels.tolist()
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    made = [
+        certify("mlp-8", half_plane(300), d=4, levels=3, epochs=3, quantised_epochs=3, seed=seed)
+        for seed in (5, 5, 6)
+    ]
+    assert made[0].to_bytes() == made[1].to_bytes()
+    assert made[0].message != made[2].message
+
+
+def test_an_interrupted_run_goes_on_to_the_same_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("isotropy.certificates._descent._SECONDS_BETWEEN_SAVES", 0.0)
+    settings: dict[str, Any] = {"d": 6, "levels": 3, "epochs": 4, "quantised_epochs": 4}
+    data = half_plane(400)
+    whole = certify("mlp-8", data, **settings)
+    for stop in (2, 6):
+        seen = 0
+
+        def interrupt(step: object, stop: int = stop) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == stop:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            certify("mlp-8", data, checkpoints=tmp_path, progress=interrupt, **settings)
+        assert any(tmp_path.iterdir())
+    assert certify("mlp-8", data, checkpoints=tmp_path, **settings).message == whole.message
+
+
+def test_a_share_of_the_rows_trains_the_start(certificate: Certificate) -> None:
+    data = half_plane(1000)
+    given = certify("mlp-16", data, d=0, prior_percent=50, prior_epochs=20)
+    assert given.n == 500
+    assert given.message_bits < 64 < certificate.message_bits
+    verdict = verify(given, data)
+    assert verdict.valid
+    assert any("50 %" in assumed for assumed in verdict.assumes)
+    assert given.bound < certificate.bound
+
+
+def test_transfer_stores_its_start(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    model[2].running_mean.normal_()
+    data = half_plane(400)
+    made = certify(
+        model, data, start="given", d=5, levels=3, epochs=1, quantised_epochs=1, symmetry="Z(2)"
+    )
+    made.save(tmp_path / "cert.iso")
+    verdict = verify(tmp_path / "cert.iso", data, arch=model)
+    assert verdict.valid, verdict.reason
+    assert len(verdict.assumes) == 3
+    plain = certify(model, data, start="given", d=5, levels=3, epochs=1, quantised_epochs=1)
+    assert plain.message_bits <= made.message_bits
+    hypothesis = made.hypothesis()
+    assert [str(group) for group in hypothesis.groups] == ["Z(2)"]
+
+
+def test_a_symmetry_of_the_catalogue_is_paid_for() -> None:
+    bits = {}
+    for text in ("lenet5", "lenet5 equivariant p4", "lenet5 equivariant p4m"):
+        writer = isotropy.certificates._bits.BitWriter()
+        architecture(text).write(writer)
+        bits[text] = len(writer)
+    assert bits["lenet5"] < bits["lenet5 equivariant p4"]
+    named = isotropy.groups.code_length(isotropy.groups.p4(3))
+    assert bits["lenet5 equivariant p4"] == bits["lenet5"] + 1 + named
+
+
+def test_regressions_are_certified_by_a_tolerance() -> None:
+    x, _ = half_plane(1500)
+    y = 30 * (x[:, :1] - x[:, 1:])
+    made = certify(
+        "mlp-16", (x, y), d=12, epochs=20, quantised_epochs=10, tolerance=20.0, input_scale=1.0
+    )
+    assert made.bound < 0.5
+    assert verify(made, (x, y)).valid
+
+
+def test_shuffled_labels_are_never_below_chance() -> None:
+    x, _ = half_plane(600)
+    labels = torch.randint(0, 2, (600,), generator=torch.Generator().manual_seed(3))
+    for d in (5, 60):
+        assert certify("mlp-32", (x, labels), d=d, epochs=15, quantised_epochs=5).bound > 0.5
+
+
+def test_a_thousandth_of_a_minute_shortens_the_schedule() -> None:
+    made = certify("mlp-8", half_plane(400), d=5, levels=3, minutes=0.001)
+    assert made.bound <= 1
+
+
+def _grid_task(seed: int, n: int) -> tuple[tuple[Tensor, Tensor], Tensor, Tensor]:
+    """A sample of a finite domain with a known probability of label 1 at every point."""
+    draw = torch.Generator().manual_seed(seed)
+    points = torch.cartesian_prod(torch.linspace(-1, 1, 8), torch.linspace(-1, 1, 8))
+    chance = torch.where(points.sum(1) > 0, 0.8, 0.2)
+    rows = torch.randint(0, 64, (n,), generator=draw)
+    labels = (torch.rand(n, generator=draw) < chance[rows]).long()
+    return (points[rows], labels), points, chance
+
+
+def _failures(count: int) -> int:
+    failed = 0
+    for seed in range(count):
+        data, points, chance = _grid_task(seed, 60)
+        made = certify(
+            "mlp-4", data, d=3, levels=2, epochs=2, quantised_epochs=2, batch=20, delta=0.05
+        )
+        hypothesis = made.hypothesis()
+        network = hypothesis.network(architecture("mlp-4").build((2,), 2))
+        said = network(points.double()).argmax(1)
+        risk = float(torch.where(said == 1, 1 - chance, chance).mean())
+        failed += risk > made.bound
+    return failed
+
+
+def test_real_certificates_cover_the_known_risk() -> None:
+    """A few, here; `benchmarks/coverage.py` makes a thousand, test_coverage.py a thousand codes."""
+    count = 25
+    assert _failures(count) <= binom.ppf(0.9999, count, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"delta": 0.0}, r"expected delta between 0 and 1, got 0.0"),
+        ({"delta": 1.0}, r"expected delta between 0 and 1, got 1.0"),
+        ({"model": nn.ReLU()}, r"expected a model with parameters, got ReLU with none"),
+        ({"classes": 1}, r"expected labels from 0 to 0, got labels from 0 to 1"),
+        ({"d": 100_000}, r"expected at most \d+ dimensions, all the parameters, got 100000"),
+        ({"levels": 0}, r"expected 1 to 256 levels, got 0"),
+        ({"prior_percent": 100}, r"expected a share of 1 to 99 percent, got 100"),
+        ({"prior_percent": 50, "start": "zero"}, r"expected a start or a share of rows"),
+        ({"start": "fresh"}, r"expected start 'given', 'zero' or tensors, got 'fresh'"),
+        ({"tolerance": 1.0}, r"expected a tolerance for a regression, got one with labels"),
+        ({"symmetry": "Z(2)"}, r"expected no symmetry for mlp-8, which pays for its own"),
+        ({"epoch": 3}, r"expected a setting of the recipe \(d, levels, .*\), got 'epoch'"),
+        ({"epochs": -1}, r"expected epochs of at least 0, got -1"),
+        ({"rate": 0.0}, r"expected a positive rate, got 0.0"),
+        ({"batch": 0}, r"expected batches of at least 1 row, got 0"),
+        ({"model": "lenet6"}, r"expected a network mlp, lenet5, convnet, resnet20, got 'lenet6'"),
+        ({"model": "lenet5"}, r"expected inputs \(channels, h, w\) for lenet5, got shape \(2,\)"),
+        ({"optimiser": "lion"}, r"expected the optimiser adam or sgd, got 'lion'"),
+        ({"codebook": "random"}, r"expected the start uniform or kmeans, got 'random'"),
+        ({"input_scale": -1.0}, r"expected a positive number below 65504, got -1.0"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_bad_input(change: dict[str, Any], sentence: str) -> None:
+    arguments = {"model": "mlp-8", "d": 3, "epochs": 1, "quantised_epochs": 1, **change}
+    model = arguments.pop("model")
+    with pytest.raises(ValueError, match=sentence):
+        certify(model, half_plane(100), **arguments)
+
+
+def test_numbers_need_a_tolerance() -> None:
+    x, _ = half_plane(100)
+    with pytest.raises(ValueError, match=r"expected labels, or for a regression a tolerance"):
+        certify("mlp-8", (x, x[:, :1]))
+
+
+def test_recipes_fill_themselves_in() -> None:
+    assert Recipe().on(60_000).epochs == 30
+    assert Recipe().on(60_000).batch == 500
+    assert Recipe().on(1000).batch == 50
+    assert Recipe(batch=None).on(1000).epochs == 3000
