@@ -11,8 +11,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
+FUZZ_SECONDS ?= 120
 
-.PHONY: help demo test lint types layers unit docs clean
+.PHONY: help demo test lint types layers unit docs fuzz clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -37,6 +38,9 @@ unit: $(READY) ## tests, doctests and the code blocks of the docs
 
 docs: $(READY) ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean --site-dir site
+
+fuzz: $(READY) ## mutated certificates, for FUZZ_SECONDS=120
+	ISOTROPY_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -q -s tests/certificates/test_fuzz.py -k mutations
 
 clean: ## remove whatever the other targets made
 	rm -rf $(VENV) site dist build demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -135,3 +135,85 @@ def test_an_interruption_among_images_is_one_word(images, monkeypatch, capsys):
     monkeypatch.setattr(_layer_claims, "learn_layers", interrupted)
     assert run(["discover", str(images), "--method", "layers"]) == 130
     assert capsys.readouterr().err == "error: interrupted\n"
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    from isotropy.certificates import _certify_findings
+
+    for name, value in {"_STEPS": 60, "_QUANTISED_STEPS": 40, "_TRIALS": ((12, 3),)}.items():
+        monkeypatch.setattr(_certify_findings, name, value)
+
+
+@pytest.fixture
+def classes(tmp_path: Path) -> Path:
+    x = np.random.default_rng(0).normal(size=(400, 4))
+    path = tmp_path / "classes.npz"
+    np.savez(path, x=x, y=(x.sum(1) > 0).astype(np.int64))
+    return path
+
+
+def test_findings_are_certified_and_what_is_saved_can_be_verified(
+    classes, tmp_path, capsys, hurried
+):
+    out = tmp_path / "found"
+    only = ["--method", "permutations"]
+    said = answer(capsys, classes, *only, "--certify", "--delta", 0.1, "--out", out)
+    (finding,) = said["findings"]
+    assert finding["group"] == "S(4)"
+    told = finding["certificates"]
+    assert set(told) == {"with", "without", "group_bits", "paid"}
+    assert told["paid"] is (told["with"]["bound"] < told["without"]["bound"])
+    assert told["with"]["model"] == "mlp-32-32 shared S(4)"
+    for kind in ("with", "without"):
+        path = out / f"{kind}-1.iso"
+        assert told[kind]["path"] == str(path)
+        assert told[kind]["n"] == 400
+        assert told[kind]["delta"] == 0.1
+        assert run(["verify", str(path), str(classes), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["bound"] == told[kind]["bound"]
+    assert run(["discover", str(classes), *only, "--certify"]) == 0
+    text = capsys.readouterr().out
+    assert text.count("for itself: risk at most ") == 1
+
+
+def test_a_finding_without_a_network_is_told_and_the_rest_goes_on(filtered, capsys):
+    only = ["--method", "permutations"]
+    said = answer(capsys, filtered, *only, "--certify", "--tolerance", 0.5)
+    (finding,) = said["findings"]
+    assert finding["certificates"] == {
+        "reason": "no certificate: outputs move with the inputs, those of the catalogue's networks "
+        "stay"
+    }
+    assert run(["discover", str(filtered), *only, "--certify"]) == 0
+    assert "    no certificate: outputs move with the inputs" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--certify", "--delta", "2"], "expected delta between 0 and 1, got 2.0"),
+        (["--certify", "--delta", "0"], "expected delta between 0 and 1, got 0.0"),
+        (["--delta", "0.1"], "expected --certify with --delta or --tolerance"),
+        (["--tolerance", "0.1"], "expected --certify with --delta or --tolerance"),
+        (["--certify", "--tolerance", "-1"], "expected a positive tolerance, got -1.0"),
+        (["--certify", "--tolerance", "1"], "expected a tolerance for a regression, got one with"),
+    ],
+    ids=["delta", "zero", "delta alone", "tolerance alone", "negative", "labels"],
+)
+def test_what_cannot_be_certified_is_refused_before_the_search(options, sentence, classes, capsys):
+    assert run(["discover", str(classes), *options]) == 2
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert error.count("\n") == 1
+
+
+def test_rows_that_belong_together_have_no_certificate(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([rng.normal(size=(90, 3)), np.arange(90) // 3])
+    path = tmp_path / "table.csv"
+    lines = [",".join(map(str, row)) for row in rows]
+    path.write_text("\n".join(["a,b,total,who", *lines]))
+    asked = ["discover", str(path), "--target", "total", "--groups", "who", "--certify"]
+    assert run(asked) == 2
+    assert "expected no --groups with --certify" in capsys.readouterr().err

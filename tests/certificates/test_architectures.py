@@ -283,8 +283,8 @@ def test_networks_are_float32_on_the_cpu_whatever_the_default() -> None:
         ("mlp equivariant SO(3) 5000*V", r"expected 1 to 4096 copies of V, got 5000"),
         ("mlp equivariant SO(3) V" + "+V" * 16, r"expected 1 to 16 terms in a representation"),
         (
-            "mlp equivariant conjugate(SO(2),[[1,1],[0,1]]) V",
-            r"expected a group of the catalogue to encode",
+            "mlp equivariant conjugate(SO(2),[[1,0.1],[0,1]]) V",
+            r"expected numbers of 16 bits in a change of basis",
         ),
     ],
 )

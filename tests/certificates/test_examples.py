@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from isotropy.certificates import Goal, Rejected
 from isotropy.certificates._bits import BitReader, BitWriter
 from isotropy.certificates._examples import Examples, dealt_rows, examples
 from isotropy.certificates._goal import half_above
+from isotropy.data import load
 
 
 def test_the_digest_sees_every_value_shape_and_type() -> None:
@@ -54,6 +57,40 @@ def test_the_deal_is_fixed_for_all_time() -> None:
 def test_examples_need_targets() -> None:
     with pytest.raises(ValueError, match=r"expected inputs with targets, got inputs alone"):
         examples(np.zeros((4, 2)))
+
+
+def test_labels_of_a_pair_stay_as_they_are() -> None:
+    assert examples((np.zeros((3, 2)), np.array([9, 5, 9]))).y.tolist() == [9, 5, 9]
+    assert examples((np.zeros((2, 2)), np.array([True, False]))).y.tolist() == [1, 0]
+    assert examples((torch.zeros(2, 2), torch.tensor([3, -7]))).y.tolist() == [3, -7]
+    numbers = examples((np.zeros((2, 2)), np.array([1.5, 2.0])))
+    assert numbers.y.tolist() == [[1.5], [2.0]]
+
+
+def test_named_classes_keep_their_numbers_in_a_test_sample(tmp_path: Path) -> None:
+    train, test = tmp_path / "train.csv", tmp_path / "test.csv"
+    train.write_text("a,b,kind\n1,2,cat\n3,4,dog\n5,6,owl\n")
+    test.write_text("a,b,kind\n1,2,owl\n3,4,dog\n")
+    known = examples(load(train, target="kind"))
+    assert known.y.tolist() == [0, 1, 2]
+    seen = examples(load(test, target="kind"), known.classes)
+    assert seen.y.tolist() == [2, 1]
+    test.write_text("a,b,kind\n1,2,ant\n3,4,dog\n")
+    with pytest.raises(ValueError, match=r"expected classes among cat, dog, owl, got 'ant'"):
+        examples(load(test, target="kind"), known.classes)
+
+
+@pytest.mark.parametrize(
+    ("targets", "sentence"),
+    [
+        (np.zeros(3), r"expected as many targets as inputs, 2 of them, got \(3,\)"),
+        (np.array([np.nan, 0.0]), r"expected targets that are finite numbers"),
+    ],
+    ids=["lengths", "nan"],
+)
+def test_bad_pairs(targets: np.ndarray, sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        examples((np.zeros((2, 2)), targets))
 
 
 def test_wrong_classes_are_counted_with_ties_and_not_a_number_as_errors() -> None:

@@ -1,15 +1,23 @@
 import random
 import tracemalloc
 
+import numpy as np
 import pytest
+import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from isotropy.certificates._bits import BitReader, BitWriter
-from isotropy.certificates._group_code import MOST_CODE_BITS, read_group, write_group
+from isotropy.certificates._group_code import (
+    MOST_CODE_BITS,
+    read_group,
+    writable_group,
+    write_group,
+)
 from isotropy.certificates._rejected import Rejected
 from isotropy.groups import (
     FAMILIES,
+    O13,
     SO,
     DirectProduct,
     GridShifts,
@@ -42,6 +50,14 @@ def integer(n: int) -> str:
     return BitReader(writer.to_bytes()).bits(len(writer))
 
 
+def half(*numbers: float) -> str:
+    return "".join(f"{int(np.float16(x).view(np.uint16)):016b}" for x in numbers)
+
+
+def single(*numbers: float) -> str:
+    return "".join(f"{int(np.float32(x).view(np.uint32)):032b}" for x in numbers)
+
+
 def reader_of(bits: str) -> BitReader:
     writer = BitWriter()
     writer.bits(bits)
@@ -71,12 +87,57 @@ def test_groups_cost_their_code_and_are_read_again(text: str) -> None:
     assert reader.natural() == 12345
 
 
+@pytest.mark.parametrize(
+    ("group", "bits"),
+    [
+        (SO(3).conjugate([[1.0, 0.5, 0.0], [0.0, 1.0, -0.25], [0.0, 0.0, 2.0]]), 17 + 11 + 9 * 16),
+        (O13().conjugate(torch.diag(torch.tensor([1.0, 1.0, 1.0, -1.0]))), 17 + 9 + 16 * 16),
+        (Group(algebra=[[[0.0, 2.0], [-0.5, 0.0]]]), 17 + 4 + 1 + 4 + 4 * 32),
+        (Group([[[0.0, 2.0], [0.5, 0.0]]], algebra=[[[1.0, 0.0], [0.0, -1.0]]]), 17 + 12 + 8 * 32),
+    ],
+    ids=["conjugate", "signs", "algebra", "both"],
+)
+def test_groups_in_numbers_pay_for_them_and_are_read_again(group: Group, bits: int) -> None:
+    writer = BitWriter()
+    write_group(writer, group)
+    assert len(writer) == bits
+    writer.natural(12345)
+    reader = BitReader(writer.to_bytes())
+    assert read_group(reader) == group
+    assert reader.natural() == 12345
+    assert writable_group(group) is not None
+
+
+def test_what_is_too_long_is_rounded_to_what_can_be_written() -> None:
+    rng = torch.Generator().manual_seed(0)
+    change = torch.eye(3).double() + torch.randn(3, 3, generator=rng).double() / 4
+    frame = torch.eye(5).double() + torch.randn(5, 5, generator=rng).double() / 8
+    for group in (
+        SO(3).conjugate(change),
+        embed(SO(3).conjugate(change), 5, 1).conjugate(frame),
+        Group(algebra=[change - change.mT]),
+    ):
+        near = writable_group(group)
+        write_group(writer := BitWriter(), near)
+        assert read_group(BitReader(writer.to_bytes())) == near
+        assert writable_group(near) == near
+        for exact, rounded in zip(group.algebra, near.algebra, strict=True):
+            torch.testing.assert_close(exact.dense(), rounded.dense(), atol=5e-3, rtol=0)
+    with pytest.raises(ValueError, match=r"at most 8 dimensions, got .* on 9"):
+        writable_group(SO(9).conjugate(torch.eye(9) * 1.5 + 1))
+    assert writable_group(SO(9)) == SO(9)
+
+
 def test_permutations_of_many_points() -> None:
     points = random.Random(0).sample(range(3072), 3072)
     group = Group([points])
     writer = BitWriter()
     write_group(writer, group)
     assert read_group(BitReader(writer.to_bytes())) == group
+
+
+# how groups in numbers begin
+NUMBERS = "0" * 16
 
 
 LEAF = encode(Z(2))
@@ -103,7 +164,32 @@ HOSTILE = {
     "smallest": (symbol(p4) + integer(2), r"expected p4\(n\) with an integer n >= 3, got 2"),
     "room": (encode(embed(Z(2), 9))[:5] + integer(1) + integer(1) + LEAF, r"expected room for 2"),
     "rank": (encode(S(3).conjugate([2, 1, 0]))[:-3] + "111", r"impossible permutation"),
-    "symbol": ("0" * 20000 + "1" * 30000, r"unknown symbol"),
+    "symbol": ("0" * 15 + "1" * 30000, r"unknown symbol"),
+    "zeros": ("0" * 20000 + "1" * 30000, r"unknown symbol"),
+    "numbers end": (
+        NUMBERS + "0" + encode(SO(2)) + "0" * 40,
+        r"expected 16 more bits, got the end",
+    ),
+    "change": (NUMBERS + "0" + encode(SO(9)), r"at most 8 dimensions, got one of 9"),
+    "singular": (NUMBERS + "0" + encode(SO(2)) + half(1, 1, 1, 1), r"condition at most 100"),
+    "infinite": (NUMBERS + "0" + encode(SO(2)) + half(1, 0, 0, np.inf), r"at most 1024, got"),
+    "no number": (NUMBERS + "0" + encode(SO(2)) + half(1, 0, 0, np.nan), r"at most 1024, got"),
+    "permuted": (NUMBERS + "0" + encode(SO(2)) + half(0, 1, 1, 0), r"the catalogue's code of a"),
+    "twice": (
+        NUMBERS + "0" + encode(S(2).conjugate([1, 0])) + half(1, 2, 0, 1),
+        r"expected the code of S\(2\), got another of the same group",
+    ),
+    "none": (NUMBERS + "1" + integer(2) + integer(1) * 2, r"1 to 28 generators in numbers, got 0"),
+    "many": (NUMBERS + "1" + integer(2) + integer(29) * 2, r"1 to 28 generators .* got 56"),
+    "large": (NUMBERS + "1" + integer(9) + integer(2) * 2, r"expected .* at most 7"),
+    "swap": (
+        NUMBERS + "1" + integer(2) + integer(2) + integer(1) + single(0, 1, 1, 0),
+        r"the catalogue's code of a group of permutations",
+    ),
+    "still": (
+        NUMBERS + "1" + integer(2) + integer(1) + integer(3) + single(0, 1, -1, 0, *[0] * 4),
+        r"got another of the same group",
+    ),
     "length": ("0" * 8 + "1" * 60, r"unknown symbol"),
     "empty": ("", r"ends too early"),
     "flattened": (
@@ -133,9 +219,20 @@ def test_hostile_codes_are_rejected_before_anything_is_built(name: str) -> None:
         (S(10**9), r"S\(1000000000\) cannot be named in a certificate: expected integers"),
         (semidirect(GridShifts(4), GridTurns(4)), r"without semidirect products"),
         (Group([random.Random(1).sample(range(3072), 3072)] * 3), r"certificate: .* too early"),
-        (Group(algebra=[[[0.0, 1.0], [1.0, 0.0]]]), r"expected a group of the catalogue"),
+        (
+            SO(3).conjugate(torch.eye(3).double() + 1e-4),
+            r"numbers of 16 bits .* got longer ones in SO\(3\)",
+        ),
+        (Group(algebra=[[[0.0, 0.1], [-0.1, 0.0]]]), r"of 32 in generators, got longer ones"),
+        (Group(algebra=list(torch.eye(9)[None])), r"at most 8 dimensions, got .* on 9"),
+        (Group(algebra=[[[0.0, 1j], [1j, 0.0]]]), r"of real matrices"),
+        (embed(SO(2).conjugate([[2.0, 1.0], [0.0, 1.0]]), 3), r"of the catalogue to encode"),
+        (SO(2).conjugate([[1.0, 0.0], [0.0, 512.0]]), r"condition at most 100 in a group"),
     ],
-    ids=["points", "semidirect", "long", "matrices"],
+    ids=[
+        *("points", "semidirect", "long", "change", "generators", "nine", "complex", "embedded"),
+        "condition",
+    ],
 )
 def test_groups_that_could_not_be_read_are_not_written(group: Group, sentence: str) -> None:
     writer = BitWriter()
@@ -163,3 +260,20 @@ def test_any_bits_are_a_group_or_rejected(pieces: list[bytes | str]) -> None:
         BitReader(writer.to_bytes()).bits(reader.position)
     ).bits(len(again))
     assert reader.position == len(again) <= MOST_CODE_BITS
+
+
+@given(st.binary(max_size=80), st.sampled_from(["0" + encode(SO(2)), "0" + encode(S(3)), "1", ""]))
+@settings(max_examples=300, deadline=None)
+def test_any_numbers_are_rejected_or_written_as_they_were_read(tail: bytes, head: str) -> None:
+    bits = NUMBERS + head + "".join(f"{byte:08b}" for byte in tail)
+    reader = reader_of(bits)
+    try:
+        group = read_group(reader)
+    except Rejected:
+        return
+    write_group(writer := BitWriter(), group)
+    assert (
+        BitReader(writer.to_bytes()).bits(len(writer))
+        == bits.ljust(len(writer), "0")[: len(writer)]
+    )
+    assert len(writer) == reader.position

@@ -12,10 +12,17 @@ from isotropy.certificates._bounds import (
 from isotropy.certificates._catoni import catoni
 from isotropy.certificates._certificate import Certificate
 from isotropy.certificates._certify import certify
+from isotropy.certificates._certify_findings import CertifiedFinding, certify_finding
+from isotropy.certificates._description_length import (
+    DescriptionLength,
+    description_length,
+    incompressible_below,
+)
 from isotropy.certificates._goal import Goal
 from isotropy.certificates._hypothesis import Hypothesis
 from isotropy.certificates._kl_inverse import kl_inverse
 from isotropy.certificates._projectors import PROJECTORS, projector
+from isotropy.certificates._pruned import certify_pruned
 from isotropy.certificates._quantised import Quantised
 from isotropy.certificates._recipe import Recipe
 from isotropy.certificates._rejected import Rejected
@@ -28,6 +35,8 @@ __all__ = [
     "Architecture",
     "Bound",
     "Certificate",
+    "CertifiedFinding",
+    "DescriptionLength",
     "Goal",
     "Hypothesis",
     "Quantised",
@@ -39,7 +48,11 @@ __all__ = [
     "binomial_tail",
     "catoni",
     "certify",
+    "certify_finding",
+    "certify_pruned",
+    "description_length",
     "finite_hypothesis",
+    "incompressible_below",
     "kl_inverse",
     "mcallester",
     "projector",

@@ -280,6 +280,18 @@ class Architecture:
             return shared_mlp(shape, classes, self.sizes, self.group, device)
         return equivariant_mlp(shape, classes, self.sizes, self.space.rep(), self.group, device)
 
+    @property
+    def code_length(self) -> int:
+        """What naming it costs, in bits: the network, its sizes, its group and space.
+
+        Example:
+            >>> architecture("lenet5").code_length, architecture("lenet5 shared p4").code_length
+            (3, 17)
+        """
+        writer = BitWriter()
+        self.write(writer)
+        return len(writer)
+
     def write(self, writer: BitWriter) -> None:
         """Write the code of the architecture.
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 import math
 import os
+import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ _SEAL = hashlib.sha256().digest_size
 MOST_HEADER = 1 << 16
 MOST_MESSAGE = 1 << 18
 MOST_START = 1 << 28
+MOST_ROWS = 1 << 48
+_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +124,11 @@ class Certificate:
         )
 
     def to_bytes(self) -> bytes:
-        """The file's content."""
+        """The file's content.
+
+        Raises:
+            ValueError: If a part is longer than `from_bytes` accepts.
+        """
         header = json.dumps(
             {
                 "claims": dict(self.claims),
@@ -133,6 +140,16 @@ class Certificate:
             sort_keys=True,
             allow_nan=False,
         ).encode()
+        for part, content, most in (
+            ("header", header, MOST_HEADER),
+            ("message", self.message, MOST_MESSAGE),
+            ("start", self.start, MOST_START),
+        ):
+            if len(content) > most:
+                raise ValueError(
+                    f"expected a certificate with a {part} of at most {most} bytes, "
+                    f"got {len(content)}"
+                )
         lengths = _LENGTHS.pack(FORMAT, len(header), len(self.message), len(self.start))
         body = _MAGIC + lengths + header + self.message + self.start
         return body + hashlib.sha256(body).digest()
@@ -153,15 +170,16 @@ class Certificate:
                 f"the certificate is of format {version}, newer than format {FORMAT}, "
                 "which this version of isotropy reads"
             )
+        if version == 0:
+            raise Rejected("the file is damaged: there is no format 0")
         if (
-            version == 0
-            or of_header > MOST_HEADER
+            of_header > MOST_HEADER
             or of_message > MOST_MESSAGE
             or of_start > MOST_START
             or len(content) != fixed + of_header + of_message + of_start + _SEAL
         ):
             raise Rejected("the file is damaged: its length is not the one it declares")
-        if hashlib.sha256(content[:-_SEAL]).digest() != content[-_SEAL:]:
+        if hashlib.sha256(memoryview(content)[:-_SEAL]).digest() != content[-_SEAL:]:
             raise Rejected("the file is damaged: its SHA-256 is not the one it ends with")
         header = _checked_header(content[fixed : fixed + of_header])
         at = fixed + of_header
@@ -251,7 +269,12 @@ def _start_names(model: nn.Module) -> dict[str, Tensor]:
 
 def _checked_header(content: bytes) -> dict[str, Any]:
     try:
-        header = json.loads(content.decode(), parse_constant=_no_constant)
+        header = json.loads(
+            content.decode(),
+            parse_constant=_finite,
+            parse_float=_finite,
+            object_pairs_hook=_without_repeats,
+        )
     except (ValueError, RecursionError):
         raise Rejected("the certificate's header is not JSON") from None
     kinds: dict[str, Any] = {
@@ -276,14 +299,40 @@ def _checked_header(content: bytes) -> dict[str, Any]:
             raise Rejected(f"the certificate does not claim {', '.join(numbers)}")
         for name, kind in expected.items():
             if isinstance(table[name], bool) or not isinstance(table[name], kind):
-                raise Rejected(f"the certificate's {name} is {str(table[name])[:40]!r}")
-    claims = header["claims"]
-    if not 0 < claims["delta"] < 1:
-        raise Rejected(f"the certificate's delta is {claims['delta']}, not between 0 and 1")
-    if not math.isfinite(claims["bound"]):
-        raise Rejected("the certificate's bound is not a number")
+                raise Rejected(f"the certificate's {name} is of the wrong kind")
+    _check_claims(header["claims"])
+    for name in ("data", "model_digest"):
+        if header[name] is not None and not _DIGEST.fullmatch(header[name]):
+            raise Rejected(f"the certificate's {name} is not a SHA-256")
+    if not header["model"].isprintable():
+        raise Rejected("the certificate's model holds what cannot be printed")
+    test_error = header["notes"].get("test_error", 0.0)
+    if not isinstance(test_error, int | float) or not 0 <= test_error <= 1:
+        raise Rejected("the certificate's test error is not a share")
     return header
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(name)
+def _check_claims(claims: Mapping[str, Any]) -> None:
+    if not 0 < claims["delta"] < 1:
+        raise Rejected(f"the certificate's delta is {claims['delta']}, not between 0 and 1")
+    if not 0 <= claims["bound"] <= 1:
+        raise Rejected(f"the certificate's bound is {claims['bound']}, not from 0 to 1")
+    if not 1 <= claims["n"] <= MOST_ROWS or not 0 <= claims["errors"] <= claims["n"]:
+        raise Rejected("the certificate does not claim a number of errors among some rows")
+    if not 0 <= claims["message_bits"] <= 8 * MOST_MESSAGE:
+        raise Rejected("the certificate does not claim the length of a message")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # of two values for one name, readers differ in which they take
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("expected every name once")
+    return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import platform
@@ -23,6 +24,7 @@ from isotropy.certificates._certificate import (
     pack_start,
     unpack_start,
 )
+from isotropy.certificates._counting import count_errors
 from isotropy.certificates._examples import Examples, dealt_rows, examples
 from isotropy.certificates._goal import Goal, half_above
 from isotropy.certificates._hypothesis import MOST_LEVELS, Hypothesis, StartKind
@@ -30,7 +32,7 @@ from isotropy.certificates._prior_training import trained_start
 from isotropy.certificates._recipe import Recipe
 from isotropy.certificates._search import quantised_weights
 from isotropy.certificates._subspace import Subspace, parameter_shapes
-from isotropy.certificates._verify import count_errors, recount
+from isotropy.certificates._verify import recount
 from isotropy.groups import Group, parse_group
 
 
@@ -99,9 +101,11 @@ def certify(
         raise ValueError(f"expected delta between 0 and 1, got {delta}")
     recipe = replace(recipe or Recipe(), **_known(settings))
     sample = examples(data)
+    if classes is None and sample.classes is not None:
+        classes = len(sample.classes)
     goal = _goal(sample.y, classes, tolerance)
     goal.check(sample.y)
-    held_out = None if test is None else examples(test)
+    held_out = None if test is None else examples(test, sample.classes)
     if held_out is not None:
         goal.check(held_out.y)
     text, module, named = _module(model, tuple(sample.x.shape[1:]), goal.outputs)
@@ -114,6 +118,7 @@ def certify(
     if not 1 <= recipe.levels <= MOST_LEVELS:
         raise ValueError(f"expected 1 to {MOST_LEVELS} levels, got {recipe.levels}")
     scale = None if input_scale is None else half_above(input_scale)
+    _require_outputs(module, sample, goal)
     folder = None if checkpoints is None else Path(checkpoints)
     fingerprint = _fingerprint(text, sample, seed, scale, goal, start, prior_percent)
 
@@ -150,6 +155,7 @@ def certify(
         input_scale=scale,
         groups=groups,
     )
+    hypothesis.require_work(module, d)
     if d:
         given = "zero" if kind == "zero" else first
         space = Subspace(module, d, projector=recipe.projector, seed=seed, start=given).to(device)
@@ -210,6 +216,19 @@ def certificate_of(
         packed,
         extra,
     )
+
+
+@torch.no_grad()
+def _require_outputs(module: nn.Module, sample: Examples, goal: Goal) -> None:
+    """Refuse a network that does not fit before hours of training do."""
+    trial = copy.deepcopy(module).float().cpu().eval()
+    shape = tuple(trial(sample.x[:2].float()).shape)
+    wanted = (len(sample.x[:2]), goal.outputs)
+    if shape != wanted:
+        raise ValueError(
+            f"expected a model with outputs of shape {wanted} for {wanted[0]} rows, got {shape}; "
+            "classes= says how many classes there are"
+        )
 
 
 def _known(settings: Mapping[str, Any]) -> Mapping[str, Any]:

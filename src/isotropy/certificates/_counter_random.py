@@ -77,7 +77,8 @@ def random_normals(
     sums = (pairs.mul_(_SUM_LANES) >> 48).bitwise_and_(0xFFFF)
     # one byte has mean 255/2 and variance (256² - 1)/12
     deviation = (8 * (256**2 - 1) / 12) ** 0.5
-    return (sums - 1020).to(torch.float64).div_(deviation).to(dtype)
+    # a product, because a GPU divides by a scalar through its reciprocal
+    return (sums - 1020).to(torch.float64).mul_(1 / deviation).to(dtype)
 
 
 def _mix(words: Tensor) -> Tensor:

@@ -40,10 +40,6 @@ class Descent:
     seed: int = 0
 
 
-class OutOfTime(Exception):
-    """The time that was given is over."""
-
-
 def descend(
     loss: Callable[[Tensor, Tensor], Tensor],
     trained: list[tuple[Tensor, float]],
@@ -81,26 +77,47 @@ def descend(
     first = _resume(optimiser, trained, checkpoint)
     saved = time.monotonic()
     for epoch in range(first, how.epochs):
-        order = torch.Generator().manual_seed(how.seed * 1_000_003 + epoch)
-        for step, rows in enumerate(_rows(len(x), how.batch, steps, order)):
-            at = epoch * steps + step
-            factor = _factor(at, how.epochs * steps)
-            for group, rate in zip(optimiser.param_groups, rates, strict=True):
-                group["lr"] = rate * factor
-            optimiser.zero_grad(set_to_none=True)
-            for part in rows:
-                index = part.to(x.device)
-                batch = x[index] if augment is None else augment(x[index], order)
-                share = len(part) / sum(map(len, rows))
-                (share * loss(batch, y[index])).backward()
-            if how.clip is not None:
-                torch.nn.utils.clip_grad_norm_([tensor for tensor, _ in trained], how.clip)
-            optimiser.step()
-        if progress is not None:
-            progress(Step(epoch + 1, how.epochs, f"{name}, epoch {epoch + 1} of {how.epochs}"))
+        # what an interruption in the middle of the epoch goes back to
+        before = None if checkpoint is None else _state(optimiser, trained)
+        try:
+            _epoch(loss, optimiser, rates, trained, x, y, how, steps, epoch, augment)
+            if progress is not None:
+                progress(Step(epoch + 1, how.epochs, f"{name}, epoch {epoch + 1} of {how.epochs}"))
+        except KeyboardInterrupt:
+            if checkpoint is not None and before is not None and epoch:
+                checkpoint.save(before, {"epochs": epoch})
+            raise
         if checkpoint is not None and time.monotonic() - saved > _SECONDS_BETWEEN_SAVES:
-            _save(optimiser, trained, checkpoint, epoch + 1)
+            checkpoint.save(_state(optimiser, trained), {"epochs": epoch + 1})
             saved = time.monotonic()
+
+
+def _epoch(
+    loss: Callable[[Tensor, Tensor], Tensor],
+    optimiser: torch.optim.Optimizer,
+    rates: list[float],
+    trained: list[tuple[Tensor, float]],
+    x: Tensor,
+    y: Tensor,
+    how: Descent,
+    steps: int,
+    epoch: int,
+    augment: Callable[[Tensor, torch.Generator], Tensor] | None,
+) -> None:
+    order = torch.Generator().manual_seed(how.seed * 1_000_003 + epoch)
+    for step, rows in enumerate(_rows(len(x), how.batch, steps, order)):
+        factor = _factor(epoch * steps + step, how.epochs * steps)
+        for group, rate in zip(optimiser.param_groups, rates, strict=True):
+            group["lr"] = rate * factor
+        optimiser.zero_grad(set_to_none=True)
+        for part in rows:
+            index = part.to(x.device)
+            batch = x[index] if augment is None else augment(x[index], order)
+            share = len(part) / sum(map(len, rows))
+            (share * loss(batch, y[index])).backward()
+        if how.clip is not None:
+            torch.nn.utils.clip_grad_norm_([tensor for tensor, _ in trained], how.clip)
+        optimiser.step()
 
 
 def _optimiser(trained: list[tuple[Tensor, float]], how: Descent) -> torch.optim.Optimizer:
@@ -136,17 +153,14 @@ def _factor(step: int, steps: int) -> float:
     return warm * 0.5 * (1 + math.cos(math.pi * step / steps))
 
 
-def _save(
-    optimiser: torch.optim.Optimizer,
-    trained: list[tuple[Tensor, float]],
-    checkpoint: Checkpoint,
-    epochs: int,
-) -> None:
-    tensors = {f"trained.{i}": tensor.detach() for i, (tensor, _) in enumerate(trained)}
+def _state(
+    optimiser: torch.optim.Optimizer, trained: list[tuple[Tensor, float]]
+) -> dict[str, Tensor]:
+    tensors = {f"trained.{i}": tensor.detach().clone() for i, (tensor, _) in enumerate(trained)}
     for i, (tensor, _) in enumerate(trained):
         for key, value in optimiser.state[tensor].items():
-            tensors[f"state.{i}.{key}"] = torch.as_tensor(value)
-    checkpoint.save(tensors, {"epochs": epochs})
+            tensors[f"state.{i}.{key}"] = torch.as_tensor(value).clone()
+    return tensors
 
 
 def _resume(

@@ -24,6 +24,7 @@ class Examples:
     Args:
         x: Inputs, shape (n, …).
         y: Labels of shape (n,), or numbers of shape (n, k).
+        classes: The names of labels, where they have some.
 
     Example:
         >>> sample = Examples(torch.zeros(4, 2), torch.tensor([0, 1, 1, 0]))
@@ -33,6 +34,7 @@ class Examples:
 
     x: Tensor
     y: Tensor
+    classes: tuple[str, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.x)
@@ -49,14 +51,20 @@ class Examples:
 
     def rows(self, index: Tensor) -> Examples:
         """Some of the rows."""
-        return Examples(self.x[index], self.y[index])
+        return Examples(self.x[index], self.y[index], self.classes)
 
 
-def examples(data: Any) -> Examples:
+def examples(data: Any, classes: tuple[str, ...] | None = None) -> Examples:
     """Take (x, y), a `Dataset`, or anything that `isotropy.data.load` reads.
 
+    Whole-number labels of (x, y) stay as they are.
+
+    Args:
+        data: The sample.
+        classes: The names by which its classes are numbered, where both have names.
+
     Raises:
-        ValueError: If there are no targets, or nothing is there.
+        ValueError: If there are no targets, nothing is there, or a class has no number.
 
     Example:
         >>> len(examples((torch.zeros(4, 2), torch.tensor([0, 1, 1, 0]))))
@@ -64,10 +72,37 @@ def examples(data: Any) -> Examples:
     """
     if isinstance(data, Examples):
         return data
+    if isinstance(data, tuple) and len(data) == 2:
+        return _from_pair(*data)
     dataset = data if isinstance(data, Dataset) else load(data)
     if dataset.y is None:
         raise ValueError(f"{dataset.source}: expected inputs with targets, got inputs alone")
-    return Examples(dataset.x.detach().cpu(), dataset.y.detach().cpu())
+    x, y = dataset.x.detach().cpu(), dataset.y.detach().cpu()
+    if classes is None or dataset.classes is None:
+        return Examples(x, y, dataset.classes)
+    for name in dataset.classes:
+        if name not in classes:
+            raise ValueError(
+                f"{dataset.source}: expected classes among {', '.join(classes[:5])}"
+                f"{', …' if len(classes) > 5 else ''}, got {name!r}"
+            )
+    numbers = torch.tensor([classes.index(name) for name in dataset.classes])
+    return Examples(x, numbers[y], classes)
+
+
+def _from_pair(x: Any, y: Any) -> Examples:
+    inputs = load(x).x.detach().cpu()
+    targets = torch.as_tensor(np.asarray(y) if not isinstance(y, Tensor) else y).detach().cpu()
+    if targets.is_complex() or len(targets) != len(inputs) or not len(inputs):
+        raise ValueError(
+            f"expected as many targets as inputs, {len(inputs)} of them, "
+            f"got {tuple(targets.shape)} of {targets.dtype}"
+        )
+    if not targets.is_floating_point():
+        return Examples(inputs, targets.flatten().long() if targets.ndim < 2 else targets.long())
+    if not bool(torch.isfinite(targets).all()):
+        raise ValueError("expected targets that are finite numbers, got some that are not")
+    return Examples(inputs, targets.reshape(len(targets), -1))
 
 
 def dealt_rows(n: int, percent: int) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,10 @@
-"""The group of a symmetric network in a certificate's message: the catalogue's code, within limits.
+"""The group of a symmetric network in a certificate's message: the catalogue's code, or matrices.
+
+A group in a basis of its own, or given by generators, is written out in numbers behind sixteen
+zeros, with which no code of the catalogue begins:
+
+    0    the catalogue's code of a group on R^d, then a change of basis, d² 16-bit numbers
+    1    d, the numbers of generators of both kinds, then these, 32-bit numbers
 
 A short code can name a group whose generators fill any memory (S(10⁹), SO(1000)), or one whose
 constructor does unbounded work. What is read is held to limits before it is built, and what is
@@ -6,6 +12,10 @@ written likewise, so that every certificate written can be read.
 """
 
 from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from isotropy.certificates._bits import BitReader, BitWriter
 from isotropy.certificates._rejected import Rejected
@@ -23,6 +33,7 @@ from isotropy.groups import (
     GridTurns,
     Group,
     Inversion,
+    Monomial,
     RubiksCube,
     S,
     Semidirect,
@@ -41,6 +52,15 @@ MOST_DIMENSIONS = 2**16
 MOST_PARTS = 64
 DEEPEST = 8
 MOST_ENTRIES = 2**24
+# of groups written out in numbers
+MOST_MATRIX_DIMENSIONS = 8
+MOST_MATRICES = 28
+LARGEST_NUMBER = 1024.0
+# beyond it, spaces of equivariant maps can no longer be told from rounding errors
+LARGEST_CONDITION = 100.0
+
+_IN_NUMBERS = "0" * 16
+_NUMBERS = {16: (np.float16, np.uint16), 32: (np.float32, np.uint32)}
 
 _PERMUTATIONS = (
     *(Z, S, A, D, Trivial, Inversion),
@@ -51,10 +71,11 @@ _FEW_MATRICES = (C2d, D2d, DkeR3)
 
 
 def write_group(writer: BitWriter, group: Group) -> None:
-    """Write a group by its code in the catalogue.
+    """Write a group by its code in the catalogue, or in numbers where it has none.
 
     Raises:
-        ValueError: If it has no code, or is beyond the limits of :func:`read_group`.
+        ValueError: If it has neither (see :func:`writable_group`), or is beyond the limits of
+            :func:`read_group`.
 
     Example:
         >>> writer = BitWriter()
@@ -62,7 +83,11 @@ def write_group(writer: BitWriter, group: Group) -> None:
         >>> len(writer)
         18
     """
-    code = encode(group)
+    try:
+        code = encode(group)
+    except ValueError:
+        _write_in_numbers(writer, group)
+        return
     try:
         _decode_within_limits(code[:MOST_CODE_BITS])
     except Rejected as error:
@@ -76,7 +101,9 @@ def read_group(reader: BitReader) -> Group:
     Accepted are codes of at most ``MOST_CODE_BITS`` bits, integers and dimensions of at most
     ``MOST_DIMENSIONS``, ``MOST_PARTS`` parts nested ``DEEPEST`` deep, and generators with at
     most ``MOST_ENTRIES`` entries in all. Semidirect products are not: whether one group
-    normalises another can take any time to check.
+    normalises another can take any time to check. In numbers, groups on at most
+    ``MOST_MATRIX_DIMENSIONS`` dimensions, with ``MOST_MATRICES`` generators, entries of at most
+    ``LARGEST_NUMBER`` and condition numbers of at most ``LARGEST_CONDITION``.
 
     Raises:
         Rejected: If the bits are not the code of a group within these limits.
@@ -87,9 +114,183 @@ def read_group(reader: BitReader) -> Group:
         >>> read_group(BitReader(writer.to_bytes()))
         p4(28)
     """
-    group, length = _decode_within_limits(reader.peek(MOST_CODE_BITS))
+    code = reader.peek(MOST_CODE_BITS)
+    decode = _decode_numbers if code.startswith(_IN_NUMBERS) else _decode_within_limits
+    group, length = decode(code)
     reader.bits(length)
     return group
+
+
+def writable_group(group: Group) -> Group:
+    """The group itself where it can be written, else the nearest whose numbers are short.
+
+    A change of basis is scaled, which changes nothing, and rounded to 16 bits; generators are
+    rounded to 32.
+
+    Raises:
+        ValueError: If it cannot be written for another reason.
+
+    Example:
+        >>> from isotropy.groups import SO
+        >>> exact = SO(2).conjugate([[1.0, 0.0], [0.0, 3.0]])
+        >>> writable_group(exact).change.dense().tolist()  # 1/3 in 16 bits
+        [[0.333251953125, 0.0], [0.0, 1.0]]
+    """
+    try:
+        encode(group)
+    except ValueError:
+        pass
+    else:
+        return group
+    if group.is_complex or group.d > MOST_MATRIX_DIMENSIONS:
+        raise ValueError(
+            f"expected a group of the catalogue, or of real matrices on at most "
+            f"{MOST_MATRIX_DIMENSIONS} dimensions, got {group.name:.80} on {group.d}"
+        )
+    placed = _at_the_basis(group)
+    if placed is not None:
+        inner, change = placed
+        return Conjugate(inner, _rounded(change / change.abs().max(), 16))
+    return Group(
+        [_rounded(h.dense(), 32) for h in group.discrete],
+        algebra=[_rounded(a.dense(), 32) for a in group.algebra],
+        d=group.d,
+    )
+
+
+def _at_the_basis(group: Group) -> tuple[Group, Tensor] | None:
+    """A group of the catalogue and the change of basis from it, where it is one."""
+    if isinstance(group, Conjugate):
+        within = _at_the_basis(group.inner)
+        return None if within is None else (within[0], group.change.dense() @ within[1])
+    if isinstance(group, Embedding) and (within := _at_the_basis(group.inner)) is not None:
+        change = torch.eye(group.d, dtype=within[1].dtype)
+        inside = slice(group.at, group.at + group.inner.d)
+        change[inside, inside] = within[1]
+        return Embedding(within[0], group.d, group.at), change
+    try:
+        encode(group)
+    except ValueError:
+        return None
+    return group, torch.eye(group.d, dtype=torch.float64)
+
+
+def _rounded(matrix: Tensor, width: int) -> Tensor:
+    # adding zero makes negative zeros positive
+    return torch.from_numpy(_numbers(matrix, width).astype(np.float64)) + 0.0
+
+
+def _numbers(matrix: Tensor, width: int) -> np.ndarray:
+    within = matrix.double().clamp(-2 * LARGEST_NUMBER, 2 * LARGEST_NUMBER)
+    return within.numpy().astype(_NUMBERS[width][0])
+
+
+def _write_in_numbers(writer: BitWriter, group: Group) -> None:
+    if group.is_complex or group.d > MOST_MATRIX_DIMENSIONS:
+        raise ValueError(
+            "expected a group of the catalogue, or of real matrices on at most "
+            f"{MOST_MATRIX_DIMENSIONS} dimensions, got {group.name:.80} on {group.d}"
+        )
+    if not isinstance(group, Conjugate) and type(group) is not Group:
+        raise ValueError(f"expected a group of the catalogue to encode, got {group!r:.80}")
+    code = _code_in_numbers(group)
+    try:
+        read, _ = _decode_numbers(code)
+    except Rejected as error:
+        raise ValueError(f"{group.name:.80} cannot be named in a certificate: {error}") from error
+    if read != group:
+        raise ValueError(
+            f"expected numbers of 16 bits in a change of basis and of 32 in generators, got "
+            f"longer ones in {group.name:.80}"
+        )
+    writer.bits(code)
+
+
+def _code_in_numbers(group: Group) -> str:
+    writer = BitWriter()
+    writer.bits(_IN_NUMBERS)
+    if isinstance(group, Conjugate):
+        writer.below(0, 2)
+        writer.bits(encode(group.inner))
+        matrices, width = [group.change.dense()], 16
+    else:
+        writer.below(1, 2)
+        writer.natural(group.d - 1)
+        writer.natural(len(group.discrete))
+        writer.natural(len(group.algebra))
+        matrices, width = [g.dense() for g in (*group.discrete, *group.algebra)], 32
+    for matrix in matrices:
+        for word in _numbers(matrix, width).view(_NUMBERS[width][1]).flatten().tolist():
+            writer.below(word, 1 << width)
+    return BitReader(writer.to_bytes()).bits(len(writer))
+
+
+def _decode_numbers(bits: str) -> tuple[Group, int]:
+    holder = BitWriter()
+    holder.bits(bits)
+    reader = BitReader(holder.to_bytes())
+    reader.bits(len(_IN_NUMBERS))
+    try:
+        group = _generated(reader) if reader.below(2) else _conjugated(reader)
+        again = _code_in_numbers(group)
+    except Rejected:
+        raise
+    except ValueError as error:
+        raise Rejected(f"{error!s:.300}") from error
+    # zero in an algebra is dropped, a conjugate of a conjugate made one: written, they are shorter
+    if bits[: reader.position] != again:
+        raise Rejected(f"expected the code of {group.name:.80}, got another of the same group")
+    return group, reader.position
+
+
+def _conjugated(reader: BitReader) -> Group:
+    inner, length = _decode_within_limits(reader.peek(MOST_CODE_BITS))
+    reader.bits(length)
+    if inner.d > MOST_MATRIX_DIMENSIONS:
+        raise Rejected(
+            f"expected a change of basis of at most {MOST_MATRIX_DIMENSIONS} dimensions, got one "
+            f"of {inner.d}"
+        )
+    (change,) = _read_matrices(reader, inner.d, 1, 16)
+    _require_condition(change)
+    group = Conjugate(inner, change)
+    if isinstance(group.change, Monomial) and group.change.sign is None:
+        raise Rejected("expected the catalogue's code of a permuted group, got a matrix")
+    return group
+
+
+def _generated(reader: BitReader) -> Group:
+    d = reader.natural(limit=MOST_MATRIX_DIMENSIONS - 1) + 1
+    discrete, algebra = (reader.natural(limit=MOST_MATRICES) for _ in range(2))
+    if not 1 <= discrete + algebra <= MOST_MATRICES:
+        raise Rejected(
+            f"expected 1 to {MOST_MATRICES} generators in numbers, got {discrete + algebra}"
+        )
+    matrices = _read_matrices(reader, d, discrete + algebra, 32)
+    for matrix in matrices[:discrete]:
+        _require_condition(matrix)
+    group = Group(matrices[:discrete], algebra=matrices[discrete:], d=d)
+    if group.is_permutation:
+        raise Rejected("expected the catalogue's code of a group of permutations, got matrices")
+    return group
+
+
+def _read_matrices(reader: BitReader, d: int, count: int, width: int) -> list[Tensor]:
+    words = [reader.below(1 << width) for _ in range(count * d * d)]
+    floats, integers = _NUMBERS[width]
+    numbers = np.array(words, integers).view(floats).astype(np.float64).reshape(count, d, d)
+    if not np.abs(numbers).max() <= LARGEST_NUMBER:  # nor what is no number
+        raise Rejected(f"expected generators of numbers of at most {LARGEST_NUMBER:g}, got others")
+    return list(torch.from_numpy(numbers))
+
+
+def _require_condition(matrix: Tensor) -> None:
+    values = torch.linalg.svdvals(matrix)
+    if not bool(values[0] <= LARGEST_CONDITION * values[-1]):
+        raise Rejected(
+            f"expected a matrix of condition at most {LARGEST_CONDITION:g} in a group, got a "
+            "worse one"
+        )
 
 
 def _decode_within_limits(bits: str) -> tuple[Group, int]:

@@ -14,6 +14,7 @@ it so: Σ 2^(-8 · bytes) ≤ 1 over all messages. That sum is the prior of the 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -27,6 +28,7 @@ from isotropy.certificates._bits import BitReader, BitWriter
 from isotropy.certificates._codebooks import read_codebook, write_codebook
 from isotropy.certificates._goal import Goal, read_half, write_half
 from isotropy.certificates._group_code import read_group, write_group
+from isotropy.certificates._initial import film_names
 from isotropy.certificates._projectors import PROJECTORS
 from isotropy.certificates._rejected import Rejected
 from isotropy.certificates._sequences import read_sequence, write_sequence
@@ -38,6 +40,9 @@ _STARTS: tuple[StartKind, ...] = ("drawn", "zero", "given", "rows")
 
 MOST_DIMENSIONS = 1 << 21
 MOST_LEVELS = 1 << 8
+# either takes about two minutes to multiply by
+MOST_ENTRIES = 1 << 34
+MOST_SCATTERED_ENTRIES = 1 << 31
 _MOST_GROUPS = 16
 _SEEDS = 1 << 64
 
@@ -177,8 +182,10 @@ class Hypothesis:
             dtype: Of its numbers.
 
         Raises:
-            ValueError: If the message has more dimensions than the module has parameters.
+            ValueError: If the message has more dimensions than the module has parameters, or than
+                its projector can have, or if that projector has too many entries.
         """
+        self.require_work(module, self.d)
         given = {"drawn": None, "zero": "zero"}.get(self.start, start or "given")
         net = Subspace(
             module, self.d, projector=self.projector, seed=self.seed, start=given, dtype=dtype
@@ -188,3 +195,25 @@ class Hypothesis:
             with torch.no_grad():
                 net.weights.copy_(levels[torch.from_numpy(self.symbols)])
         return net.eval()
+
+    def require_work(self, module: nn.Module, d: int) -> None:
+        """Refuse a projector that takes days to multiply by: a few bytes can name one.
+
+        Raises:
+            ValueError: If a matrix of d columns has more entries than `verify` would make.
+        """
+        parameters = sum(parameter.numel() for parameter in module.parameters())
+        most = MOST_ENTRIES
+        if self.projector == "sparse":
+            entries, most = d * math.isqrt(parameters), MOST_SCATTERED_ENTRIES
+        elif self.projector == "dense":
+            entries = d * parameters
+        elif self.projector.startswith("film"):
+            own = dict(module.named_parameters())
+            entries = d * sum(own[name].numel() for name in film_names(module))
+        else:
+            return
+        if entries > most:
+            raise ValueError(
+                f"expected a {self.projector} projector of at most {most} entries, got {entries}"
+            )

@@ -53,12 +53,14 @@ def quantised_weights(
         return np.zeros(0, np.int64), np.zeros(0, np.float16)
     # Adam moves every weight by its rate, and P spreads d of them over D parameters
     spread = math.sqrt(space.D / space.d)
-    recipe = _in_time(space, goal, x, y, recipe.on(len(x)))
+    asked = recipe.on(len(x))
+    recipe = _in_time(space, goal, x, y, asked)
 
     def checkpoint(phase: str) -> Checkpoint | None:
         if checkpoints is None:
             return None
-        return Checkpoint(checkpoints / f"{phase}.safetensors", f"{phase} {recipe} {fingerprint}")
+        # what fits into the minutes is never measured to be the same twice
+        return Checkpoint(checkpoints / f"{phase}.safetensors", f"{phase} {asked} {fingerprint}")
 
     space.train()
     descend(

@@ -153,7 +153,7 @@ def equivariant_mlp(
     if prod(shape) != rep.size():
         raise ValueError(f"expected inputs of {rep.size()} numbers for {rep}, got {prod(shape)}")
     _require_weights([rep.size(), *widths], group)
-    blocks: list[nn.Module] = []
+    blocks: list[nn.Module] = [nn.Flatten()]
     before = rep
     for width in widths:
         after = _hidden(width, group)

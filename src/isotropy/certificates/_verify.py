@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import nn
+from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback, Step
+from isotropy._run import ProgressCallback
 from isotropy.certificates._bounds import Bound, smallest_bound
-from isotropy.certificates._certificate import Certificate, model_digest, unpack_start
+from isotropy.certificates._certificate import (
+    Certificate,
+    model_digest,
+    pack_start,
+    unpack_start,
+)
+from isotropy.certificates._counting import count_errors
 from isotropy.certificates._examples import Examples, dealt_rows, examples
-from isotropy.certificates._goal import Goal
 from isotropy.certificates._hypothesis import Hypothesis
 from isotropy.certificates._rejected import Rejected
 from isotropy.certificates._subspace import Subspace, parameter_shapes
-
-_BATCH = 500
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,7 @@ class Verdict:
         bound: The bound that the bytes and the data give; ``None`` where they give none.
         reason: Why it was rejected, or a sentence that sums up what holds.
         assumes: What no computation can check, for the reader to judge.
-        details: Errors, rows, bits, δ, the kind of bound, the network.
+        details: Errors, rows, bits, δ, the kind of bound, the network, what counts as an error.
     """
 
     valid: bool
@@ -48,6 +51,7 @@ def verify(
     data: Any,
     *,
     arch: nn.Module | None = None,
+    checkpoint: Mapping[str, Tensor] | None = None,
     progress: ProgressCallback | None = None,
 ) -> Verdict:
     """Check a certificate against the data it speaks of, trusting nothing in it.
@@ -60,15 +64,18 @@ def verify(
         certificate: The certificate, its bytes, or the path of the file.
         data: The sample: (x, y), a `Dataset`, or what `isotropy.data.load` reads.
         arch: The user's own module, where the certificate speaks of one.
+        checkpoint: Tensors by name that the start must be, where the certificate holds one.
         progress: Told as rows are counted.
 
     Returns:
         The verdict; true where the certificate holds.
 
     Raises:
-        ValueError: If the data cannot be read, or ``arch`` is missing or not wanted.
+        ValueError: If the data cannot be read, or ``arch`` or ``checkpoint`` is missing or not
+            wanted.
 
     Example:
+        >>> import torch
         >>> from isotropy import certify
         >>> x = torch.randn(500, 2, generator=torch.Generator().manual_seed(0))
         >>> y = (x[:, 0] > 0).long()
@@ -84,7 +91,7 @@ def verify(
             certificate = Certificate.from_bytes(certificate)
         elif not isinstance(certificate, Certificate):
             certificate = Certificate.load(certificate)
-        return _verified(certificate, sample, arch, progress)
+        return _verified(certificate, sample, arch, checkpoint, progress)
     except Rejected as rejection:
         return Verdict(False, None, str(rejection))
 
@@ -93,6 +100,7 @@ def _verified(
     certificate: Certificate,
     sample: Examples,
     arch: nn.Module | None,
+    checkpoint: Mapping[str, Tensor] | None,
     progress: ProgressCallback | None,
 ) -> Verdict:
     digest = sample.digest()
@@ -102,17 +110,18 @@ def _verified(
             f"it speaks of {certificate.data[:16]}…"
         )
     hypothesis = certificate.hypothesis()
+    if hypothesis.to_message() != certificate.message:
+        raise Rejected("the message is not the one that says its network")
     module = rebuilt_module(certificate, hypothesis, sample, arch)
     try:
         hypothesis.goal.check(sample.y)
     except ValueError as error:
         raise Rejected(f"the network and the data do not fit: {error}") from None
-    start = None
-    if hypothesis.start in ("given", "rows"):
-        start = unpack_start(module, certificate.start)
-    elif certificate.start:
-        raise Rejected("the certificate holds a start that its message has no use for")
-    network = hypothesis.network(module, start)
+    start = _start(certificate, hypothesis, module, checkpoint)
+    try:
+        network = hypothesis.network(module, start)
+    except ValueError as error:
+        raise Rejected(f"the message cannot be decoded into a network: {error}") from None
     bound = recount(network, hypothesis, sample, certificate.delta, progress)
     details = {
         "errors": bound.errors,
@@ -122,7 +131,13 @@ def _verified(
         "kind": bound.kind,
         "model": str(hypothesis.architecture or certificate.model),
         "d": hypothesis.d,
+        "levels": len(hypothesis.codebook),
+        "goal": hypothesis.goal.kind,
+        "tolerance": hypothesis.goal.tolerance,
+        "start": hypothesis.start,
     }
+    if certificate.claims["kind"] != bound.kind:
+        raise Rejected(f"the certificate claims another kind of bound than the {bound.kind}")
     for name, found, claimed in (
         ("message bits", certificate.message_bits, certificate.claims["message_bits"]),
         ("rows", bound.n, certificate.n),
@@ -131,7 +146,8 @@ def _verified(
     ):
         # another machine may round the last digits of the bound otherwise
         slack = 1e-9 if name == "bound" else 0
-        if found > claimed + slack or (name == "rows" and found != claimed):
+        # what is not a number is not above anything either
+        if not found <= claimed + slack or (name == "rows" and found != claimed):
             return Verdict(
                 False,
                 bound.value,
@@ -139,14 +155,47 @@ def _verified(
                 f"the bytes and the data give {_text(name, found)}",
                 details=details,
             )
-    assumes = _assumptions(certificate, hypothesis)
+    missed = hypothesis.goal.tolerance
+    risk = "risk" if missed is None else f"risk of missing by more than {missed:g}"
     return Verdict(
         True,
         bound.value,
-        f"risk at most {100 * bound.value:.2f} % with probability {1 - bound.delta:g}",
-        assumes,
+        f"{risk} at most {100 * bound.value:.2f} % with probability {1 - bound.delta:g}",
+        _assumptions(certificate, hypothesis),
         details,
     )
+
+
+def _start(
+    certificate: Certificate,
+    hypothesis: Hypothesis,
+    module: nn.Module,
+    checkpoint: Mapping[str, Tensor] | None,
+) -> dict[str, Tensor] | None:
+    """θ₀, where the certificate holds it."""
+    if hypothesis.start not in ("given", "rows"):
+        if certificate.start:
+            raise Rejected("the certificate holds a start that its message has no use for")
+        if checkpoint is not None:
+            raise ValueError(
+                "expected no checkpoint for a certificate whose start is named by a seed, got one"
+            )
+        return None
+    start = unpack_start(module, certificate.start)
+    if checkpoint is not None:
+        own = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+        for name, tensor in checkpoint.items():
+            if name not in own or own[name].shape != tensor.shape:
+                raise ValueError(
+                    f"expected a checkpoint of {certificate.model[:80]!r}, got one with {name!r} "
+                    f"of shape {tuple(tensor.shape)}"
+                )
+        missing = [name for name in start if name not in checkpoint]
+        if missing:
+            raise ValueError(f"expected {missing[0]!r} in the checkpoint, got none")
+        if pack_start(module, checkpoint) != certificate.start:
+            raise Rejected("the start in the certificate is not the checkpoint given")
+    return start
 
 
 def rebuilt_module(
@@ -165,8 +214,10 @@ def rebuilt_module(
         if str(hypothesis.architecture) != certificate.model:
             raise Rejected(
                 f"the certificate claims {certificate.model[:80]!r}, "
-                f"its message is of {str(hypothesis.architecture)!r}"
+                f"its message is of {str(hypothesis.architecture)[:80]!r}"
             )
+        if certificate.model_digest is not None:
+            raise Rejected("the certificate holds the digest of a module that it has no use for")
         try:
             size = hypothesis.architecture.parameter_count(shape, outputs)
             module: nn.Module = hypothesis.architecture.build(shape, outputs)
@@ -179,7 +230,10 @@ def rebuilt_module(
                 "catalogue; give it with --arch path/to/module.py:factory"
             )
         module = arch
-        if model_digest(module) != certificate.model_digest:
+        if (type(module).__name__, model_digest(module)) != (
+            certificate.model,
+            certificate.model_digest,
+        ):
             raise Rejected("the architecture given is not the one of the certificate")
         size = sum(shape.numel() for shape in parameter_shapes(module).values())
     if hypothesis.d > size:
@@ -204,33 +258,6 @@ def recount(
     errors = count_errors(network, hypothesis.goal, sample, hypothesis.input_scale, progress)
     # the tail is below every other kind at the same delta, so there is no choice to pay for
     return smallest_bound(errors, len(sample), bits, delta, kinds=("binomial_tail",))
-
-
-@torch.no_grad()
-def count_errors(
-    network: Subspace,
-    goal: Goal,
-    sample: Examples,
-    input_scale: float | None = None,
-    progress: ProgressCallback | None = None,
-) -> int:
-    """How many rows the network gets wrong, in float64 on the CPU."""
-    wrong = 0
-    tensors = network.tensors_at(network.weights)
-    for at in range(0, len(sample), _BATCH):
-        x = sample.x[at : at + _BATCH].double()
-        if input_scale is not None:
-            x = x / input_scale
-        outputs = network.run(tensors, x)
-        if outputs.shape != (len(x), goal.outputs):
-            raise Rejected(
-                f"the network gives outputs of shape {tuple(outputs.shape)}, "
-                f"expected ({len(x)}, {goal.outputs})"
-            )
-        wrong += int(goal.wrong(outputs, sample.y[at : at + _BATCH]).sum())
-        if progress is not None:
-            progress(Step(min(at + _BATCH, len(sample)), len(sample), "counting errors"))
-    return wrong
 
 
 def _assumptions(certificate: Certificate, hypothesis: Hypothesis) -> tuple[str, ...]:

@@ -1,11 +1,13 @@
 """The command line: one command, one verb per job."""
 
 from isotropy.cli._basis import Method, basis
+from isotropy.cli._certify import certify
 from isotropy.cli._data import data_app, data_get
 from isotropy.cli._discover import discover
 from isotropy.cli._frame import BAD_INPUT, INTERRUPTED, Answer, Frame, app, main, run, verb
 from isotropy.cli._measure import measure
 from isotropy.cli._reproduce import reproduce
+from isotropy.cli._verify import verify
 
 __all__ = [
     "BAD_INPUT",
@@ -15,6 +17,7 @@ __all__ = [
     "Method",
     "app",
     "basis",
+    "certify",
     "data_app",
     "data_get",
     "discover",
@@ -23,4 +26,5 @@ __all__ = [
     "reproduce",
     "run",
     "verb",
+    "verify",
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,9 +11,14 @@ import typer
 from isotropy.cli._frame import Answer, Frame, verb
 
 if TYPE_CHECKING:
+    from isotropy._run import ProgressCallback
+    from isotropy.certificates._certify_findings import CertifiedFinding
     from isotropy.data import Dataset
     from isotropy.data._dataset import TaskKind
     from isotropy.discovery import Findings
+
+    # of each finding, or in a sentence why there are none
+    Certified = list[CertifiedFinding | str]
 
 
 class MethodOption(StrEnum):
@@ -84,9 +90,32 @@ def discover(
             help="What may cost so much and be offered as a soft model; 0 to look for none."
         ),
     ] = 0.5,
+    certify: Annotated[
+        bool,
+        typer.Option(
+            "--certify",
+            help="Certify two networks for each finding, with the symmetry and without it.",
+        ),
+    ] = False,
+    delta: Annotated[
+        float | None,
+        typer.Option(
+            help="With --certify: the probability that a pair of bounds may fail with, by default "
+            "0.05."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            help="With --certify, for numbers: an error is one missed by more than this, by "
+            "default half a standard deviation."
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Save findings, models and report.html here."),
+        typer.Option(
+            metavar="DIR", help="Save findings, models, certificates and report.html here."
+        ),
     ] = None,
 ) -> Answer:
     """Find the symmetries of a task, name them, and confirm them by test."""
@@ -102,6 +131,10 @@ def discover(
     else:
         loaded = load(data, target=target, task=_kind(task), groups=groups)
         tasks = {str(data): loaded}
+    if certify:
+        _require_certifiable(tasks, delta, tolerance, groups)
+    elif delta is not None or tolerance is not None:
+        raise ValueError("expected --certify with --delta or --tolerance, got no --certify")
     if out is not None and out.exists() and not out.is_dir():
         raise ValueError(f"expected a folder to save to, got the file {str(out)!r}")
     found: dict[str, Findings] = {}
@@ -118,10 +151,85 @@ def discover(
                 seed=seed,
                 progress=progress,
             )
+    certified: dict[str, Certified] = {}
+    if certify:
+        with frame.progress("certifying") as progress:
+            for name, findings in found.items():
+                certified[name] = _certified(
+                    findings, tasks[name], delta or 0.05, tolerance, seed, progress
+                )
     answer = _together(found, named=data is None)
     if out is not None:
         answer["saved"] = str(_saved(found, tasks, out, data is None))
-    return Answer(answer, _text(found, tasks, answer.get("saved")))
+    if certify:
+        folders = {name: _folder(out, name, data is None) for name in found} if out else {}
+        told = [one for name, pairs in certified.items() for one in _told(pairs, folders.get(name))]
+        for finding, certificates in zip(answer["findings"], told, strict=True):
+            finding["certificates"] = certificates
+    return Answer(answer, _text(found, tasks, answer.get("saved"), certified))
+
+
+def _require_certifiable(
+    tasks: "dict[str, Dataset]", delta: float | None, tolerance: float | None, groups: str | None
+) -> None:
+    """Refuse before the long search what would be refused after it."""
+    if delta is not None and not 0 < delta < 1:
+        raise ValueError(f"expected delta between 0 and 1, got {delta}")
+    if groups is not None:
+        raise ValueError(
+            "expected no --groups with --certify: a bound needs rows that are independent"
+        )
+    if tolerance is None:
+        return
+    if not tolerance > 0:
+        raise ValueError(f"expected a positive tolerance, got {tolerance}")
+    if any(one.task == "classification" for one in tasks.values()):
+        raise ValueError("expected a tolerance for a regression, got one with labels")
+
+
+def _certified(
+    findings: "Findings",
+    data: "Dataset",
+    delta: float,
+    tolerance: float | None,
+    seed: int,
+    progress: "ProgressCallback",
+) -> "Certified":
+    from isotropy.certificates._certify_findings import certify_finding
+    from isotropy.certificates._finding_networks import CannotCertify
+
+    pairs: Certified = []
+    for finding in findings:
+        try:
+            pairs.append(
+                certify_finding(
+                    finding,
+                    data,
+                    delta=delta,
+                    tolerance=tolerance,
+                    seed=seed,
+                    progress=progress,
+                )
+            )
+        except CannotCertify as error:
+            pairs.append(str(error))
+    return pairs
+
+
+def _told(pairs: "Certified", folder: Path | None) -> list[dict[str, Any]]:
+    """What JSON says of certificates, which are saved where there is a folder."""
+    told = []
+    for number, pair in enumerate(pairs, 1):
+        if isinstance(pair, str):
+            told.append({"reason": pair})
+            continue
+        said = pair.to_json()
+        if folder is not None:
+            for kind, one in (("with", pair.with_symmetry), ("without", pair.without)):
+                one.save(path := folder / f"{kind}-{number}.iso")
+                said[kind]["path"] = str(path)
+        told.append(said)
+    return told
 
 
 def _kind(task: TaskOption | None) -> "TaskKind | None":
@@ -172,12 +280,16 @@ def _saved(
     from isotropy.report import write_finding_page
 
     for name, findings in found.items():
-        folder = out / name.replace(" ", "-") if named else out
+        folder = _folder(out, name, named)
         findings.save(folder)
         write_finding_page(
             findings, folder / "report.html", title=Path(name).name, data=repr(tasks[name])
         )
     return out
+
+
+def _folder(out: Path, name: str, named: bool) -> Path:
+    return out / name.replace(" ", "-") if named else out
 
 
 def _tried(one: "str | Mapping[str, Any]") -> str:
@@ -192,9 +304,15 @@ def _tried(one: "str | Mapping[str, Any]") -> str:
     return f"{one['name']}: {verdict} ({chance}), costs {100 * one['effect']:.2g} %"
 
 
-def _text(found: "dict[str, Findings]", tasks: "dict[str, Dataset]", saved: Any) -> str:
+def _text(
+    found: "dict[str, Findings]",
+    tasks: "dict[str, Dataset]",
+    saved: Any,
+    certified: "Mapping[str, Certified]",
+) -> str:
     lines = []
     for name, findings in found.items():
+        pairs = iter(certified.get(name, ()))
         lines.append(f"{name}  {tasks[name]!r}" if len(found) == 1 else name)
         if not len(findings):
             lines.append("  no symmetry found")
@@ -205,6 +323,7 @@ def _text(found: "dict[str, Findings]", tasks: "dict[str, Dataset]", saved: Any)
             if finding.soft is not None:
                 told = finding.soft.comparison
                 lines += [f"    {told}", f"    {told.gain}"]
+            lines += [f"    {pair}" for pair in islice(pairs, 1)]
         lines += [f"  {finding}" for finding in findings.trivial]
         if len(found) == 1:
             lines += [f"  {note}" for note in findings.notes]

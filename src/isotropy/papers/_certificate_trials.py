@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from isotropy._run import ProgressCallback
-from isotropy.certificates import Recipe, certify, verify
+from isotropy.certificates import Certificate, Recipe, certify, verify
 from isotropy.data import small_digits
 from isotropy.papers._experiment import Settings
 from isotropy.papers._image_sets import ImageSet, image_set
@@ -37,6 +39,8 @@ def trial(
     settings: Settings,
     progress: ProgressCallback | None = None,
     recipe: Recipe | None = None,
+    make: Callable[..., Certificate] = certify,
+    file: Path | None = None,
     **options: Any,
 ) -> dict[str, float]:
     """Make a certificate, have it verified from its bytes, and say what it holds.
@@ -47,6 +51,8 @@ def trial(
         settings: The seed and the device.
         progress: Told how far training is.
         recipe: How to look for the network.
+        make: `certify`, or another that takes what it takes.
+        file: Where to save the certificate, once it has been verified.
         **options: What `certify` takes.
 
     Returns:
@@ -56,7 +62,7 @@ def trial(
         RuntimeError: If the certificate does not verify.
     """
     began = time.monotonic()
-    certificate = certify(
+    certificate = make(
         model,
         data.train,
         test=data.test,
@@ -69,6 +75,8 @@ def trial(
     verdict = verify(certificate.to_bytes(), data.train)
     if not verdict.valid or verdict.bound is None:
         raise RuntimeError(f"a certificate of ours was rejected: {verdict.reason}")
+    if file is not None:
+        certificate.save(file)
     return {
         "bound": 100 * verdict.bound,
         "train_error": 100 * certificate.train_error,

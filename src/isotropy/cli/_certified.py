@@ -1,0 +1,99 @@
+"""What certify and verify share: the rows, and a module of the user's own."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from isotropy.cli._discover import TaskOption, _kind
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from isotropy._run import ProgressCallback
+    from isotropy.data import Dataset
+
+_PUBLIC = ("mnist", "fashion-mnist", "cifar10")
+_LONGEST = 600
+
+
+class SplitOption(StrEnum):
+    """Which part of the data."""
+
+    train = "train"
+    test = "test"
+
+
+def sample_of(
+    data: Path,
+    target: str | None,
+    task: TaskOption | None,
+    split: SplitOption | None,
+    progress: "ProgressCallback | None" = None,
+) -> "tuple[Dataset, Dataset | None]":
+    """The rows to certify; and those of the test split, where they are others and are there."""
+    from isotropy.data import fetch, load
+
+    source = data
+    if str(data) in _PUBLIC and not data.exists():
+        source = fetch(str(data), progress=progress)
+
+    def part(name: str | None) -> "Dataset":
+        return load(source, target=target, task=_kind(task), split=name)
+
+    if split is not None:
+        return part(split.value), None
+    try:
+        return part(None), None
+    except ValueError as error:
+        if "split='train'" not in str(error):
+            raise
+    return part("train"), part("test")
+
+
+def is_own(arch: str) -> bool:
+    """Whether an architecture is the user's own, and not of the catalogue."""
+    return ":" in arch or arch.endswith((".pt2", ".py"))
+
+
+def own_model(spec: str, x: "Tensor") -> "tuple[nn.Module, int]":
+    """The user's own module, tried on two rows, and how many numbers it gives for each.
+
+    Raises:
+        ValueError: If it cannot be loaded, or does not give a row of numbers for each input.
+    """
+    import torch
+
+    from isotropy.data import load_model
+
+    module = load_model(spec)
+    with torch.no_grad(), one_sentence():
+        found: Any = module(x[:2].float())
+        if not isinstance(found, torch.Tensor) or found.ndim != 2 or len(found) != len(x[:2]):
+            got = tuple(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
+            raise ValueError(
+                f"{spec}: expected outputs of shape (rows, numbers) for inputs of shape "
+                f"{tuple(x[:2].shape)}, got {got}"
+            )
+    return module, found.shape[1]
+
+
+def tensors_in(path: Path) -> "dict[str, Tensor]":
+    """The tensors of a safetensors file, by name."""
+    from isotropy.data._models import _existing, _read_weights, _refuse_pickle
+
+    _refuse_pickle(str(path))
+    return _read_weights(_existing(str(path)))
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Say in one sentence how the user's own module failed; it may do so in ways of its own."""
+    try:
+        yield
+    except (RuntimeError, TypeError, AttributeError, IndexError, NotImplementedError) as error:
+        told = " ".join(str(error).split())[:_LONGEST]
+        raise ValueError(
+            f"expected a model that runs on these inputs, got {type(error).__name__}: {told}"
+        ) from error

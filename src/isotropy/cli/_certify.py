@@ -1,0 +1,253 @@
+"""``isotropy certify``: train a network that few bytes can say, and bound its risk."""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from isotropy.cli._certified import SplitOption, is_own, one_sentence, own_model, sample_of
+from isotropy.cli._discover import TaskOption, _groups
+from isotropy.cli._frame import Answer, Frame, verb
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from isotropy.certificates import Certificate
+    from isotropy.data import Dataset
+
+_logger = logging.getLogger("isotropy.certify")
+
+
+@verb("certify")
+def certify(
+    frame: Frame,
+    arch: Annotated[
+        str,
+        typer.Argument(
+            metavar="ARCH",
+            help="lenet5, resnet20, convnet, mlp-300-100, 'convnet equivariant p4', …; or your "
+            "own: path/to/module.py:factory.",
+        ),
+    ],
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="An .npz, idx files, a table, a folder of images; or mnist, fashion-mnist, "
+            "cifar10. Of data with both, the train split is certified.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option(metavar="CERT", help="Where to write the certificate.")
+    ] = Path("cert.iso"),
+    delta: Annotated[
+        float, typer.Option(help="The bound may fail with at most this probability.")
+    ] = 0.05,
+    test: Annotated[
+        Path | None,
+        typer.Option(metavar="DATA", help="Report the error on these too; nothing rests on it."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,NAME,…", help="The columns of a table to predict."),
+    ] = None,
+    task: Annotated[
+        TaskOption | None, typer.Option(help="What the targets are; by default told from them.")
+    ] = None,
+    split: Annotated[
+        SplitOption | None, typer.Option(help="Certify this part, where DATA holds both.")
+    ] = None,
+    classes: Annotated[
+        int | None, typer.Option(min=1, help="How many; by default told from the labels.")
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Of a regression: an error is a number missed by more than this."),
+    ] = None,
+    dimension: Annotated[
+        int | None, typer.Option(min=0, help="Of the subspace that is searched.")
+    ] = None,
+    levels: Annotated[
+        int | None, typer.Option(min=1, help="How many values a weight may take.")
+    ] = None,
+    projector: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="How the subspace lies among all parameters: kronecker-orthonormal, kronecker, "
+            "dense, sparse, fastfood, film, …",
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=0, help="Passes over the data with free weights.")
+    ] = None,
+    quantised_epochs: Annotated[
+        int | None, typer.Option(min=0, help="Passes with quantised weights, after that.")
+    ] = None,
+    rate: Annotated[float | None, typer.Option(help="The highest learning rate.")] = None,
+    batch: Annotated[int | None, typer.Option(min=1, help="Rows in a step.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(help="Shorten training so that it takes about this long.")
+    ] = None,
+    prior_percent: Annotated[
+        int | None,
+        typer.Option(help="Train a start on this share of the rows, and certify on the others."),
+    ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="F.safetensors", help="Start from weights that never saw DATA (transfer)."
+        ),
+    ] = None,
+    symmetry: Annotated[
+        str | None,
+        typer.Option(
+            metavar='"GROUP, …"', help="What your own module uses, to be paid for in the bound."
+        ),
+    ] = None,
+) -> Answer:
+    """Train a network that few bytes can say, and bound its error on new examples."""
+    settings: dict[str, Any] = {
+        "d": dimension,
+        "levels": levels,
+        "projector": projector,
+        "epochs": epochs,
+        "quantised_epochs": quantised_epochs,
+        "rate": rate,
+        "batch": batch,
+        "minutes": minutes,
+    }
+    if minutes is not None and not minutes > 0:
+        raise ValueError(f"expected a positive number of --minutes, got {minutes}")
+    if not 0 < delta < 1:
+        raise ValueError(f"expected --delta between 0 and 1, got {delta}")
+    _require_place(out)
+    from isotropy.certificates import certify
+
+    began = time.monotonic()
+    with frame.progress("loading") as progress:
+        sample, held_out = sample_of(data, target, task, split, progress)
+        if test is not None:
+            rows, others = sample_of(test, target, task, None, progress)
+            held_out = rows if others is None else others
+        model: Any = arch
+        if is_own(arch):
+            model, width = own_model(arch, sample.x)
+            if sample.task == "classification" and classes is None:
+                classes = width
+    with (
+        frame.progress("certifying") as progress,
+        _resumable(_checkpoints(out)) as folder,
+        # what fails in a network of the catalogue is a defect of ours
+        one_sentence() if is_own(arch) else nullcontext(),
+    ):
+        certificate = certify(
+            model,
+            sample,
+            delta=delta,
+            test=held_out,
+            seed=0 if frame.seed is None else frame.seed,
+            classes=classes,
+            tolerance=tolerance,
+            start=None if start is None else _weights(model, sample, classes, start),
+            prior_percent=prior_percent,
+            symmetry=_groups(symmetry),
+            device=frame.device,
+            progress=progress,
+            checkpoints=folder,
+            **{name: value for name, value in settings.items() if value is not None},
+        )
+        certificate.save(out)
+    answer = _answer(certificate, out, time.monotonic() - began)
+    return Answer(answer, _text(certificate, answer, data))
+
+
+def _weights(model: Any, sample: "Dataset", classes: int | None, path: Path) -> "dict[str, Tensor]":
+    """The start in a file, if it is one of that model."""
+    from isotropy.certificates import architecture
+    from isotropy.data._models import _load_weights
+
+    if isinstance(model, str):
+        assert sample.y is not None
+        labels = sample.task == "classification"
+        outputs = classes or (int(sample.y.max()) + 1 if labels else sample.y.shape[1])
+        model = architecture(model).build(tuple(sample.x.shape[1:]), outputs)
+    _load_weights(model, str(path))
+    own = [*model.named_parameters(), *model.named_buffers()]
+    return {name: tensor.detach() for name, tensor in own}
+
+
+def _require_place(out: Path) -> None:
+    """Training is long: a place that cannot be written to is better known before."""
+    if out.is_dir():
+        raise ValueError(f"expected a file to write the certificate to, got the folder {out}")
+    if not out.absolute().parent.is_dir():
+        raise ValueError(f"expected --out in a folder that is there, got {out}")
+
+
+def _checkpoints(out: Path) -> Path:
+    return out.with_name(f"{out.name}.checkpoints")
+
+
+@contextmanager
+def _resumable(folder: Path) -> Iterator[Path]:
+    """A folder for checkpoints, which stays only where there is a run to go on with."""
+    folder.mkdir(exist_ok=True)
+    try:
+        yield folder
+        for checkpoint in folder.glob("*.safetensors"):
+            checkpoint.unlink()
+    except KeyboardInterrupt:
+        if any(folder.iterdir()):
+            _logger.warning("the same command goes on from the checkpoints in %s", folder)
+        raise
+    except ValueError as error:
+        if str(error).startswith("expected a checkpoint of the run"):
+            raise ValueError(
+                f"expected the settings and data of the interrupted run whose checkpoints are in "
+                f"{folder}, got others; remove that folder to begin anew"
+            ) from error
+        raise
+    finally:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _answer(certificate: "Certificate", out: Path, seconds: float) -> dict[str, Any]:
+    hypothesis = certificate.hypothesis()
+    return {
+        "bound": certificate.bound,
+        "train_error": certificate.train_error,
+        "test_error": certificate.test_error,
+        "message_bits": certificate.message_bits,
+        "delta": certificate.delta,
+        "n": certificate.n,
+        "path": str(out),
+        "model": certificate.model,
+        "d": hypothesis.d,
+        "levels": len(hypothesis.codebook),
+        "projector": hypothesis.projector,
+        "tolerance": hypothesis.goal.tolerance,
+        "seconds": round(seconds, 3),
+    }
+
+
+def _text(certificate: "Certificate", answer: dict[str, Any], data: Path) -> str:
+    wrong = "wrong"
+    if answer["tolerance"] is not None:
+        wrong = f"off by more than {answer['tolerance']:g}"
+    errors = f"{100 * certificate.train_error:.2f} % of the {certificate.n} certified rows"
+    if certificate.test_error is not None:
+        errors += f", {100 * certificate.test_error:.2f} % of the test rows"
+    return "\n".join(
+        [
+            f"{certificate.model} is {wrong} on at most {100 * certificate.bound:.2f} % of new "
+            f"examples, with probability {1 - certificate.delta:g}",
+            f"{wrong} on {errors}; the network is a message of {certificate.message_bits} bits",
+            f"saved to {answer['path']}; check it by: isotropy verify {answer['path']} {data}",
+        ]
+    )

@@ -1,0 +1,81 @@
+"""The fast count against the slow one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from isotropy.certificates import Goal, Subspace
+from isotropy.certificates._counting import count_errors
+from isotropy.certificates._examples import Examples
+
+
+def slow(net: Subspace, goal: Goal, sample: Examples, scale: float = 1.0) -> int:
+    with torch.no_grad():
+        return int(goal.wrong(net(sample.x.double() / scale), sample.y).sum())
+
+
+def network(outputs: int, seed: int = 0, d: int = 10) -> Subspace:
+    net = nn.Sequential(nn.Linear(6, 30), nn.ReLU(), nn.Linear(30, outputs))
+    space = Subspace(net, d, seed=seed, dtype=torch.float64)
+    with torch.no_grad():
+        space.weights.normal_(generator=torch.Generator().manual_seed(seed))
+    return space.eval()
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("outputs", [1, 2, 10])
+def test_classes(outputs: int, seed: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    sample = Examples(
+        torch.randn(1234, 6, generator=draw), torch.randint(0, outputs, (1234,), generator=draw)
+    )
+    net, goal = network(outputs, seed), Goal("classification", outputs)
+    assert count_errors(net, goal, sample, 0.5) == slow(net, goal, sample, 0.5)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_numbers(seed: int) -> None:
+    draw = torch.Generator().manual_seed(seed)
+    sample = Examples(
+        torch.randn(777, 6, generator=draw), torch.randn(777, 2, generator=draw).double()
+    )
+    net, goal = network(2, seed), Goal("regression", 2, tolerance=0.5, scale=0.25)
+    assert 0 < count_errors(net, goal, sample) == slow(net, goal, sample) < 777
+
+
+class Cancelling(nn.Module):
+    """What float32 cannot see: a small difference of large numbers decides."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.big = nn.Parameter(torch.tensor(1e9, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        small = (x[:, :1] + self.big) - self.big
+        return torch.cat([small, -small], 1)
+
+
+def test_cancelling_numbers_are_counted_in_float64() -> None:
+    x = torch.randn(600, 6, generator=torch.Generator().manual_seed(0))
+    sample = Examples(x, (x[:, 0] < 0).long())
+    net = Subspace(Cancelling(), 0, start="given", dtype=torch.float64)
+    goal = Goal("classification", 2)
+    assert count_errors(net, goal, sample) == slow(net, goal, sample) == 0
+
+
+def test_rows_that_are_almost_ties_are_run_again() -> None:
+    """Outputs that differ in the ninth digit: float32 would toss a coin."""
+    net = Subspace(nn.Linear(6, 2, bias=False), 0, start="zero", dtype=torch.float64)
+    weight = torch.randn(6, generator=torch.Generator().manual_seed(0)).double()
+    tilt = torch.randn(6, generator=torch.Generator().manual_seed(1)).double() * 1e-10
+    net.start.copy_(torch.cat([weight, weight + tilt]))
+    x = torch.randn(2000, 6, generator=torch.Generator().manual_seed(2))
+    sample = Examples(x, (x.double() @ tilt > 0).long())
+    goal = Goal("classification", 2)
+    assert count_errors(net, goal, sample) == slow(net, goal, sample) == 0
+    rounded = Subspace(nn.Linear(6, 2, bias=False), 0, start="zero")
+    rounded.start.copy_(net.start.float())
+    with torch.no_grad():
+        assert int(goal.wrong(rounded(x), sample.y).sum()) > 100
