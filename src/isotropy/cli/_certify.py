@@ -89,6 +89,9 @@ def certify(
         int | None, typer.Option(min=0, help="Passes with quantised weights, after that.")
     ] = None,
     rate: Annotated[float | None, typer.Option(help="The highest learning rate.")] = None,
+    quantised_rate: Annotated[
+        float | None, typer.Option(help="The same with quantised weights.")
+    ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Rows in a step.")] = None,
     minutes: Annotated[
         float | None, typer.Option(help="Shorten training so that it takes about this long.")
@@ -96,6 +99,13 @@ def certify(
     prior_percent: Annotated[
         int | None,
         typer.Option(help="Train a start on this share of the rows, and certify on the others."),
+    ] = None,
+    prior_epochs: Annotated[
+        int | None, typer.Option(min=0, help="Passes over the rows that train a start.")
+    ] = None,
+    input_scale: Annotated[
+        float | None,
+        typer.Option(help="Divide inputs by this, at the price of 16 bits."),
     ] = None,
     start: Annotated[
         Path | None,
@@ -118,6 +128,8 @@ def certify(
         "epochs": epochs,
         "quantised_epochs": quantised_epochs,
         "rate": rate,
+        "quantised_rate": quantised_rate,
+        "prior_epochs": prior_epochs,
         "batch": batch,
         "minutes": minutes,
     }
@@ -153,6 +165,7 @@ def certify(
             seed=0 if frame.seed is None else frame.seed,
             classes=classes,
             tolerance=tolerance,
+            input_scale=input_scale,
             start=None if start is None else _weights(model, sample, classes, start),
             prior_percent=prior_percent,
             symmetry=_groups(symmetry),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from isotropy._run import ProgressCallback, generator
-from isotropy.papers._certificate_trials import certified_set, trial
+from isotropy.papers._certificate_trials import certified_set, plain_name, trial
 from isotropy.papers._experiment import Cell, Result, Settings
 from isotropy.papers._finished import Finished
 from isotropy.papers._image_sets import ImageSet
@@ -117,21 +117,24 @@ def certified_points(
     sample = cache(samples)
     digests = {name: sample(name).digest() for name in {point.sample for point in points.values()}}
 
-    def found(point: Point) -> dict[str, float]:
+    def found(point: Point, _: list[str]) -> list[dict[str, float]]:
         if measure is not None:
-            return measure(point, sample(point.sample))
-        return trial(point.model, sample(point.sample), settings, **point.options)
+            return [measure(point, sample(point.sample))]
+        return [trial(point.model, sample(point.sample), settings, **point.options)]
 
-    # a part is named by all that it depends on, so that runs of some points share a file
-    names = {
-        label: f"{label} {asdict(point)} {digests[point.sample]}" for label, point in points.items()
-    }
-    label_of = {name: label for label, name in names.items()}
-    parts = Finished(id, {"seed": settings.seed}, settings, progress)
-    values = parts.get(
-        list(label_of), lambda wanted: [found(points[label_of[name]]) for name in wanted]
-    )
-    return {label_of[name]: value for name, value in values.items()}, parts.close()
+    # a file for each, so that several processes may work on one figure
+    values, finished = {}, []
+    for label, point in points.items():
+        depends = {
+            "point": asdict(point),
+            "seed": settings.seed,
+            "data": digests[point.sample],
+        }
+        parts = Finished(f"{id}/{plain_name(label)}", depends, settings, progress)
+        values.update(parts.get([label], partial(found, point)))
+        finished.append(parts)
+    # only now: an interrupted run goes on from all points that it has
+    return values, sum(parts.close() for parts in finished)
 
 
 def point_cells(row: str, found: Mapping[str, float], theirs: float | None = None) -> list[Cell]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -15,7 +14,7 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.certificates import Certificate, Goal, architecture, certify, certify_pruned
 from isotropy.certificates._initial import initial_parameters
 from isotropy.certificates._prior_training import trained_start
-from isotropy.papers._certificate_trials import certified_set, trial
+from isotropy.papers._certificate_trials import certified_set, plain_name, trial
 from isotropy.papers._experiment import Cell, Settings
 from isotropy.papers._finished import Finished
 from isotropy.papers._image_sets import ImageSet, digest_of, like
@@ -52,7 +51,7 @@ class Row:
     @property
     def file(self) -> str:
         """The name of the certificate's file."""
-        return _plain(self.name) + ".iso"
+        return plain_name(self.name) + ".iso"
 
     def in_epochs(self, epochs: int | None) -> Row:
         """The row with so many passes in every phase of training."""
@@ -92,7 +91,10 @@ _FULL = (
     Row("CIFAR-10", "cifar10", "convnet", _CONVNET),
     Row("CIFAR-10 ResNet-20", "cifar10", "resnet20", _CONVNET),
 )
-_TRANSFER = Row("Fashion-MNIST from CIFAR-10", "fashion-mnist", "resnet20", _RESNET, "cifar10", 30)
+_TRANSFER = (
+    Row("Fashion-MNIST from CIFAR-10", "fashion-mnist", "resnet20", _RESNET, "cifar10", 30),
+    Row("Fashion-MNIST LeNet-5 from CIFAR-10", "fashion-mnist", "lenet5", _LENET, "cifar10", 30),
+)
 # Fixed beforehand: a choice of θ₀ that looks at the rows it is certified on is not paid for.
 _PRIORS = (
     Row("MNIST", "mnist", "lenet5", {"prior_epochs": 40}),
@@ -119,11 +121,11 @@ def subspace_rows(full: bool) -> list[Row]:
     return list(_FULL) if full else [quick]
 
 
-def transfer_row(full: bool) -> Row:
-    """The certificate of a network whose θ₀ was trained on other images."""
+def transfer_rows(full: bool) -> list[Row]:
+    """Certificates of networks whose θ₀ was trained on other images."""
     quick = subspace_rows(False)[0]
     other = replace(quick, name="digits from digits", source="digits", source_epochs=30)
-    return _TRANSFER if full else other
+    return list(_TRANSFER) if full else [other]
 
 
 def prior_rows(full: bool, percent: int, d: int = 0) -> list[Row]:
@@ -182,7 +184,7 @@ def certified(
             samples[key] = _sample(row, settings)
         depends = {"row": asdict(row), "seed": settings.seed, "data": samples[key].digest}
         told = partial(_told, progress, place, len(wanted))
-        parts = Finished(f"certificates/{_plain(row.name)}", depends, settings, told)
+        parts = Finished(f"certificates/{plain_name(row.name)}", depends, settings, told)
         found.update(parts.get([row.name], _maker(row, samples[key], settings, progress)))
         finished.append(parts)
     # only now: an interrupted run goes on from all rows that it has
@@ -291,7 +293,3 @@ def _transferred(
 
 def _told(progress: ProgressCallback, place: int, total: int, step: Step) -> None:
     progress(Step(place, total, step.message))
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^\w.+=-]+", "-", name).strip("-")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -85,3 +86,13 @@ def trial(
         "n": float(certificate.n),
         "seconds": time.monotonic() - began,
     }
+
+
+def plain_name(name: str) -> str:
+    """A name that does for a file.
+
+    Example:
+        >>> plain_name("MNIST prior from 50 %")
+        'MNIST-prior-from-50'
+    """
+    return re.sub(r"[^\w.+=-]+", "-", name).strip("-")

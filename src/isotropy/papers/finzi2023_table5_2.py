@@ -10,7 +10,7 @@ from isotropy.papers._certificate_rows import (
     notes_of,
     prior_rows,
     subspace_rows,
-    transfer_row,
+    transfer_rows,
 )
 from isotropy.papers._experiment import Experiment, Result, Settings
 
@@ -39,7 +39,7 @@ def rows_of(full: bool) -> list[Row]:
     dependent = [row for percent in (50, 80) for row in prior_rows(full, percent)]
     if full:
         dependent = [row for row in dependent if row.name in _BOUNDS]
-    return [*independent, transfer_row(full), *dependent]
+    return [*independent, *transfer_rows(full), *dependent]
 
 
 def run(settings: Settings, progress: ProgressCallback) -> Result:
