@@ -16,13 +16,9 @@ import torch
 from torch import nn
 
 from isotropy.certificates import Certificate, Rejected, certify
-from isotropy.certificates._certificate import (
-    MOST_HEADER,
-    MOST_MESSAGE,
-    model_digest,
-    pack_start,
-    unpack_start,
-)
+from isotropy.certificates._certificate import model_digest
+from isotropy.certificates._header import MOST_HEADER, MOST_MESSAGE
+from isotropy.certificates._starts import pack_start, unpack_start
 
 X = torch.randn(120, 2, generator=torch.Generator().manual_seed(5))
 SAMPLE = X, (X[:, 0] > 0).long()

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
-import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from isotropy._run import atomic_write
 from isotropy.certificates._bounds import Bound
+from isotropy.certificates._header import MOST_HEADER, MOST_MESSAGE, checked_header
 from isotropy.certificates._hypothesis import Hypothesis
 from isotropy.certificates._rejected import Rejected
 
@@ -31,11 +29,7 @@ FORMAT = 1
 _MAGIC = b"isotropy"
 _LENGTHS = struct.Struct("<HIIQ")
 _SEAL = hashlib.sha256().digest_size
-MOST_HEADER = 1 << 16
-MOST_MESSAGE = 1 << 18
 MOST_START = 1 << 28
-MOST_ROWS = 1 << 48
-_DIGEST = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,7 +175,7 @@ class Certificate:
             raise Rejected("the file is damaged: its length is not the one it declares")
         if hashlib.sha256(memoryview(content)[:-_SEAL]).digest() != content[-_SEAL:]:
             raise Rejected("the file is damaged: its SHA-256 is not the one it ends with")
-        header = _checked_header(content[fixed : fixed + of_header])
+        header = checked_header(content[fixed : fixed + of_header])
         at = fixed + of_header
         message, at = content[at : at + of_message], at + of_message
         return cls(message=message, start=content[at : at + of_start], **header)
@@ -229,110 +223,3 @@ def model_digest(model: nn.Module) -> str:
         hasher.update(f"{name} {array.dtype} {tuple(array.shape)};".encode())
         hasher.update(array.flatten().view(torch.uint8).numpy().tobytes() if array.numel() else b"")
     return hasher.hexdigest()
-
-
-def pack_start(model: nn.Module, tensors: Mapping[str, Tensor]) -> bytes:
-    """θ₀ and the buffers as float32, in the module's order."""
-    parts = [
-        tensors[name].detach().cpu().flatten().to(torch.float32) for name in _start_names(model)
-    ]
-    return torch.cat(parts).numpy().astype("<f4").tobytes()
-
-
-def unpack_start(model: nn.Module, content: bytes) -> dict[str, Tensor]:
-    """The tensors that `pack_start` wrote, in float64.
-
-    Raises:
-        Rejected: If there are more or fewer numbers than the module has, or one is not finite.
-    """
-    names = _start_names(model)
-    wanted = sum(tensor.numel() for tensor in names.values())
-    if len(content) != 4 * wanted:
-        raise Rejected(
-            f"the certificate holds {len(content)} bytes of start, its network needs {4 * wanted}"
-        )
-    numbers = torch.from_numpy(np.frombuffer(content, "<f4").astype(np.float64))
-    if not bool(torch.isfinite(numbers).all()):
-        raise Rejected("the certificate's start holds what is not a finite number")
-    start, at = {}, 0
-    for name, tensor in names.items():
-        start[name] = numbers[at : at + tensor.numel()].view(tensor.shape)
-        at += tensor.numel()
-    return start
-
-
-def _start_names(model: nn.Module) -> dict[str, Tensor]:
-    names: dict[str, Tensor] = dict(model.named_parameters())
-    names.update((n, b) for n, b in model.named_buffers() if b.is_floating_point())
-    return names
-
-
-def _checked_header(content: bytes) -> dict[str, Any]:
-    try:
-        header = json.loads(
-            content.decode(),
-            parse_constant=_finite,
-            parse_float=_finite,
-            object_pairs_hook=_without_repeats,
-        )
-    except (ValueError, RecursionError):
-        raise Rejected("the certificate's header is not JSON") from None
-    kinds: dict[str, Any] = {
-        "claims": dict,
-        "data": str,
-        "model": str,
-        "model_digest": str | None,
-        "notes": dict,
-    }
-    if not isinstance(header, dict) or set(header) != set(kinds):
-        raise Rejected(f"the certificate's header does not hold {', '.join(kinds)}")
-    numbers: dict[str, Any] = {
-        "bound": float,
-        "kind": str,
-        "errors": int,
-        "n": int,
-        "delta": float,
-        "message_bits": int,
-    }
-    for table, expected in ((header, kinds), (header["claims"], numbers)):
-        if not isinstance(table, dict) or set(table) != set(expected):
-            raise Rejected(f"the certificate does not claim {', '.join(numbers)}")
-        for name, kind in expected.items():
-            if isinstance(table[name], bool) or not isinstance(table[name], kind):
-                raise Rejected(f"the certificate's {name} is of the wrong kind")
-    _check_claims(header["claims"])
-    for name in ("data", "model_digest"):
-        if header[name] is not None and not _DIGEST.fullmatch(header[name]):
-            raise Rejected(f"the certificate's {name} is not a SHA-256")
-    if not header["model"].isprintable():
-        raise Rejected("the certificate's model holds what cannot be printed")
-    test_error = header["notes"].get("test_error", 0.0)
-    if not isinstance(test_error, int | float) or not 0 <= test_error <= 1:
-        raise Rejected("the certificate's test error is not a share")
-    return header
-
-
-def _check_claims(claims: Mapping[str, Any]) -> None:
-    if not 0 < claims["delta"] < 1:
-        raise Rejected(f"the certificate's delta is {claims['delta']}, not between 0 and 1")
-    if not 0 <= claims["bound"] <= 1:
-        raise Rejected(f"the certificate's bound is {claims['bound']}, not from 0 to 1")
-    if not 1 <= claims["n"] <= MOST_ROWS or not 0 <= claims["errors"] <= claims["n"]:
-        raise Rejected("the certificate does not claim a number of errors among some rows")
-    if not 0 <= claims["message_bits"] <= 8 * MOST_MESSAGE:
-        raise Rejected("the certificate does not claim the length of a message")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(text)
-    return value
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # of two values for one name, readers differ in which they take
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        raise ValueError("expected every name once")
-    return table

@@ -17,13 +17,7 @@ from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, ProgressCallback
 from isotropy.certificates._architectures import Architecture, architecture
-from isotropy.certificates._certificate import (
-    Certificate,
-    claims_of,
-    model_digest,
-    pack_start,
-    unpack_start,
-)
+from isotropy.certificates._certificate import Certificate, claims_of, model_digest
 from isotropy.certificates._counting import count_errors
 from isotropy.certificates._examples import Examples, dealt_rows, examples
 from isotropy.certificates._goal import Goal, half_above
@@ -31,6 +25,7 @@ from isotropy.certificates._hypothesis import MOST_LEVELS, Hypothesis, StartKind
 from isotropy.certificates._prior_training import trained_start
 from isotropy.certificates._recipe import Recipe
 from isotropy.certificates._search import quantised_weights
+from isotropy.certificates._starts import pack_start, unpack_start
 from isotropy.certificates._subspace import Subspace, parameter_shapes
 from isotropy.certificates._verify import recount
 from isotropy.groups import Group, parse_group

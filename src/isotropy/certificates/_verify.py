@@ -11,16 +11,12 @@ from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback
 from isotropy.certificates._bounds import Bound, smallest_bound
-from isotropy.certificates._certificate import (
-    Certificate,
-    model_digest,
-    pack_start,
-    unpack_start,
-)
+from isotropy.certificates._certificate import Certificate, model_digest
 from isotropy.certificates._counting import count_errors
 from isotropy.certificates._examples import Examples, dealt_rows, examples
 from isotropy.certificates._hypothesis import Hypothesis
 from isotropy.certificates._rejected import Rejected
+from isotropy.certificates._starts import pack_start, unpack_start
 from isotropy.certificates._subspace import Subspace, parameter_shapes
 
 

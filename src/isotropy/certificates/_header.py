@@ -1,0 +1,98 @@
+"""The header of a certificate's file: JSON that claims much and is believed in nothing."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from isotropy.certificates._rejected import Rejected
+
+MOST_HEADER = 1 << 16
+MOST_MESSAGE = 1 << 18
+MOST_ROWS = 1 << 48
+_DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def checked_header(content: bytes) -> dict[str, Any]:
+    """The header's fields, of the right kinds and in range.
+
+    Raises:
+        Rejected: If they are not.
+
+    Example:
+        >>> checked_header(b"[1, 2]")
+        Traceback (most recent call last):
+        ...
+        isotropy.certificates._rejected.Rejected: the certificate's header does not hold ...
+    """
+    try:
+        header = json.loads(
+            content.decode(),
+            parse_constant=_finite,
+            parse_float=_finite,
+            object_pairs_hook=_without_repeats,
+        )
+    except (ValueError, RecursionError):
+        raise Rejected("the certificate's header is not JSON") from None
+    kinds: dict[str, Any] = {
+        "claims": dict,
+        "data": str,
+        "model": str,
+        "model_digest": str | None,
+        "notes": dict,
+    }
+    if not isinstance(header, dict) or set(header) != set(kinds):
+        raise Rejected(f"the certificate's header does not hold {', '.join(kinds)}")
+    numbers: dict[str, Any] = {
+        "bound": float,
+        "kind": str,
+        "errors": int,
+        "n": int,
+        "delta": float,
+        "message_bits": int,
+    }
+    for table, expected in ((header, kinds), (header["claims"], numbers)):
+        if not isinstance(table, dict) or set(table) != set(expected):
+            raise Rejected(f"the certificate does not claim {', '.join(numbers)}")
+        for name, kind in expected.items():
+            if isinstance(table[name], bool) or not isinstance(table[name], kind):
+                raise Rejected(f"the certificate's {name} is of the wrong kind")
+    _check_claims(header["claims"])
+    for name in ("data", "model_digest"):
+        if header[name] is not None and not _DIGEST.fullmatch(header[name]):
+            raise Rejected(f"the certificate's {name} is not a SHA-256")
+    if not header["model"].isprintable():
+        raise Rejected("the certificate's model holds what cannot be printed")
+    test_error = header["notes"].get("test_error", 0.0)
+    if not isinstance(test_error, int | float) or not 0 <= test_error <= 1:
+        raise Rejected("the certificate's test error is not a share")
+    return header
+
+
+def _check_claims(claims: Mapping[str, Any]) -> None:
+    if not 0 < claims["delta"] < 1:
+        raise Rejected(f"the certificate's delta is {claims['delta']}, not between 0 and 1")
+    if not 0 <= claims["bound"] <= 1:
+        raise Rejected(f"the certificate's bound is {claims['bound']}, not from 0 to 1")
+    if not 1 <= claims["n"] <= MOST_ROWS or not 0 <= claims["errors"] <= claims["n"]:
+        raise Rejected("the certificate does not claim a number of errors among some rows")
+    if not 0 <= claims["message_bits"] <= 8 * MOST_MESSAGE:
+        raise Rejected("the certificate does not claim the length of a message")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    # of two values for one name, readers differ in which they take
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("expected every name once")
+    return table

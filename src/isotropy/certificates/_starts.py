@@ -1,0 +1,47 @@
+"""θ₀ as bytes, for certificates whose message does not say it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from isotropy.certificates._rejected import Rejected
+
+
+def pack_start(model: nn.Module, tensors: Mapping[str, Tensor]) -> bytes:
+    """θ₀ and the buffers as float32, in the module's order."""
+    parts = [
+        tensors[name].detach().cpu().flatten().to(torch.float32) for name in _start_names(model)
+    ]
+    return torch.cat(parts).numpy().astype("<f4").tobytes()
+
+
+def unpack_start(model: nn.Module, content: bytes) -> dict[str, Tensor]:
+    """The tensors that `pack_start` wrote, in float64.
+
+    Raises:
+        Rejected: If there are more or fewer numbers than the module has, or one is not finite.
+    """
+    names = _start_names(model)
+    wanted = sum(tensor.numel() for tensor in names.values())
+    if len(content) != 4 * wanted:
+        raise Rejected(
+            f"the certificate holds {len(content)} bytes of start, its network needs {4 * wanted}"
+        )
+    numbers = torch.from_numpy(np.frombuffer(content, "<f4").astype(np.float64))
+    if not bool(torch.isfinite(numbers).all()):
+        raise Rejected("the certificate's start holds what is not a finite number")
+    start, at = {}, 0
+    for name, tensor in names.items():
+        start[name] = numbers[at : at + tensor.numel()].view(tensor.shape)
+        at += tensor.numel()
+    return start
+
+
+def _start_names(model: nn.Module) -> dict[str, Tensor]:
+    names: dict[str, Tensor] = dict(model.named_parameters())
+    names.update((n, b) for n, b in model.named_buffers() if b.is_floating_point())
+    return names
