@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.certificates import Goal, Subspace
+from isotropy.certificates import Goal, Subspace, certify
 from isotropy.certificates._counting import count_errors
 from isotropy.certificates._examples import Examples
 
@@ -65,6 +65,29 @@ def test_cancelling_numbers_are_counted_in_float64() -> None:
     assert count_errors(net, goal, sample) == slow(net, goal, sample) == 0
 
 
+class Gated(nn.Module):
+    """Off by rounding on few rows alone: those where a term of 60000² comes and goes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.big = nn.Parameter(torch.tensor(60_000.0**2, dtype=torch.float64))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rare = torch.relu(x[:, :1] - 2.0).sign() * self.big
+        small = (x[:, 1:2] + rare) - rare
+        return torch.cat([small, -small], 1)
+
+
+def test_few_rows_that_cancel_are_counted_in_float64() -> None:
+    x = torch.randn(3000, 6, generator=torch.Generator().manual_seed(0))
+    sample = Examples(x, (x[:, 1] < 0).long())
+    net = Subspace(Gated(), 0, start="given", dtype=torch.float64)
+    goal = Goal("classification", 2)
+    assert count_errors(net, goal, sample) == slow(net, goal, sample) == 0
+    flipped = Examples(x, 1 - sample.y)
+    assert count_errors(net, goal, flipped) == 3000
+
+
 def test_rows_that_are_almost_ties_are_run_again() -> None:
     """Outputs that differ in the ninth digit: float32 would toss a coin."""
     net = Subspace(nn.Linear(6, 2, bias=False), 0, start="zero", dtype=torch.float64)
@@ -79,3 +102,32 @@ def test_rows_that_are_almost_ties_are_run_again() -> None:
     rounded.start.copy_(net.start.float())
     with torch.no_grad():
         assert int(goal.wrong(rounded(x), sample.y).sum()) > 100
+
+
+class Centred(nn.Module):
+    """Looks at the other rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(6, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.linear(x - x.mean(0))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        Centred(),
+        nn.Sequential(nn.Linear(6, 2), nn.BatchNorm1d(2, track_running_stats=False)),
+    ],
+    ids=["centred", "batch statistics"],
+)
+def test_a_network_that_looks_at_other_rows_is_refused(module: nn.Module) -> None:
+    x = torch.randn(600, 6, generator=torch.Generator().manual_seed(0))
+    sample = Examples(x, (x[:, 1] < 0).long())
+    net = Subspace(module, 3, dtype=torch.float64).eval()
+    with pytest.raises(ValueError, match=r"not a function of one input|more than 1 value"):
+        count_errors(net, Goal("classification", 2), sample)
+    with pytest.raises(ValueError, match=r"not a function of one input|takes one row alone"):
+        certify(module, (x, sample.y), d=3, epochs=1)

@@ -133,7 +133,7 @@ def smallest_bound(
 ) -> Bound:
     """The smallest of several bounds, the choice paid: each holds at δ over their number.
 
-    At one δ ``binomial_tail`` is the smallest whatever the arguments, so with it alone the choice
+    At one δ of at most ½ ``binomial_tail`` is the smallest, so with it alone the choice
     costs nothing and the bound is the best of all; the others are for comparison.
 
     Args:

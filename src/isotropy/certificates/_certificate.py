@@ -214,10 +214,17 @@ def claims_of(bound: Bound, message: bytes) -> dict[str, Any]:
 
 
 def model_digest(model: nn.Module) -> str:
-    """The SHA-256 of what a module is apart from its parameters' values."""
+    """The SHA-256 of what a module is: its text, names, shapes, constants and buffers.
+
+    Not of its code: two modules that print alike may compute something else.
+    """
     hasher = hashlib.sha256(repr(model).encode())
     for name, parameter in model.named_parameters():
         hasher.update(f"{name} {tuple(parameter.shape)};".encode())
+        value = parameter.detach().cpu().double().flatten()
+        # constants stay as they were constructed when a start is drawn
+        if len(value) and bool((value == value[0]).all()):
+            hasher.update(f"{float(value[0])!r};".encode())
     for name, buffer in model.named_buffers():
         array = buffer.detach().cpu().contiguous()
         hasher.update(f"{name} {array.dtype} {tuple(array.shape)};".encode())

@@ -17,12 +17,19 @@ from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, ProgressCallback
 from isotropy.certificates._architectures import Architecture, architecture
-from isotropy.certificates._certificate import Certificate, claims_of, model_digest
-from isotropy.certificates._counting import count_errors
+from isotropy.certificates._certificate import (
+    MOST_START,
+    Certificate,
+    claims_of,
+    model_digest,
+)
+from isotropy.certificates._counting import count_errors, require_same
 from isotropy.certificates._examples import Examples, dealt_rows, examples
 from isotropy.certificates._goal import Goal, half_above
 from isotropy.certificates._hypothesis import MOST_LEVELS, Hypothesis, StartKind
+from isotropy.certificates._initial import initial_parameters
 from isotropy.certificates._prior_training import trained_start
+from isotropy.certificates._projectors import PROJECTORS
 from isotropy.certificates._recipe import Recipe
 from isotropy.certificates._search import quantised_weights
 from isotropy.certificates._starts import pack_start, unpack_start
@@ -68,8 +75,9 @@ def certify(
         classes: How many; by default one more than the largest label.
         tolerance: For a regression: an error is a number missed by more than this.
         input_scale: Inputs are divided by this; 16 bits of the message.
-        start: θ₀ that was fixed before the data were seen: tensors by name, or ``"given"`` for
-            the parameters of ``model`` (transfer). It is stored in the certificate.
+        start: θ₀ that was fixed before the data were seen: tensors by name (those that are not
+            given are drawn), or ``"given"`` for the parameters of ``model`` (transfer). It is
+            stored in the certificate.
         prior_percent: Train θ₀ on this share of the rows, and certify on the others.
         symmetry: The groups that a module of your own uses, to be paid for; architectures of the
             catalogue pay for theirs anyway.
@@ -114,10 +122,19 @@ def certify(
         raise ValueError(f"expected 1 to {MOST_LEVELS} levels, got {recipe.levels}")
     scale = None if input_scale is None else half_above(input_scale)
     _require_outputs(module, sample, goal)
+    if recipe.projector not in PROJECTORS:
+        raise ValueError(
+            f"expected a projector among {', '.join(PROJECTORS)}, got {recipe.projector!r}"
+        )
+    if start is None:
+        _require_untrained(module)
+    elif 4 * total > MOST_START:
+        raise ValueError(f"expected a start of at most {MOST_START // 4} numbers, got {total}")
     folder = None if checkpoints is None else Path(checkpoints)
-    fingerprint = _fingerprint(text, sample, seed, scale, goal, start, prior_percent)
+    model_text = f"{text} {model_digest(module)}"
+    fingerprint = _fingerprint(model_text, sample, seed, scale, goal, start, prior_percent)
 
-    kind, first = _start(module, start, prior_percent)
+    kind, first = _start(module, start, prior_percent, seed)
     learn = sample
     if prior_percent is not None:
         prior_rows, rest = dealt_rows(len(sample), prior_percent)
@@ -196,9 +213,11 @@ def certificate_of(
 ) -> Certificate:
     """The certificate of a hypothesis that has been found: counted as `verify` will count."""
     message = hypothesis.to_message()
-    network = hypothesis.network(module, start)
+    network = Hypothesis.from_message(message).network(module, start)
     bound = recount(network, hypothesis, sample, delta, progress)
     extra = dict(notes or {})
+    if sample.classes is not None:
+        extra["classes"] = list(sample.classes)
     if test is not None:
         wrong = count_errors(network, hypothesis.goal, test, hypothesis.input_scale, progress)
         extra["test_error"] = wrong / len(test)
@@ -215,15 +234,39 @@ def certificate_of(
 
 @torch.no_grad()
 def _require_outputs(module: nn.Module, sample: Examples, goal: Goal) -> None:
-    """Refuse a network that does not fit before hours of training do."""
-    trial = copy.deepcopy(module).float().cpu().eval()
-    shape = tuple(trial(sample.x[:2].float()).shape)
-    wanted = (len(sample.x[:2]), goal.outputs)
-    if shape != wanted:
+    """Refuse a network that will not do before hours of training, not after."""
+    trial = copy.deepcopy(module).double().cpu().eval()
+    rows = sample.x[:5].double()
+    try:
+        outputs = trial(rows)
+    except RuntimeError as error:
         raise ValueError(
-            f"expected a model with outputs of shape {wanted} for {wanted[0]} rows, got {shape}; "
-            "classes= says how many classes there are"
+            f"expected a model that takes float64 inputs of shape {tuple(rows.shape)}, "
+            f"got one that fails: {str(error).splitlines()[0]}"
+        ) from error
+    wanted = (len(rows), goal.outputs)
+    if tuple(outputs.shape) != wanted:
+        raise ValueError(
+            f"expected a model with outputs of shape {wanted} for {wanted[0]} rows, "
+            f"got {tuple(outputs.shape)}; classes= says how many classes there are"
         )
+    try:
+        alone = trial(rows[-1:])[0]
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(
+            "expected a model that takes one row alone, got one that fails: "
+            f"{str(error).splitlines()[0]}"
+        ) from error
+    require_same(alone, outputs[-1])
+
+
+def _require_untrained(module: nn.Module) -> None:
+    for name, buffer in module.named_buffers():
+        if name.endswith("num_batches_tracked") and int(buffer) > 0:
+            raise ValueError(
+                f"expected a model with running statistics as constructed, got {name} of "
+                f"{int(buffer)}: give start='given' if they never saw the data"
+            )
 
 
 def _known(settings: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -268,12 +311,15 @@ def _groups(
 
 
 def _start(
-    module: nn.Module, start: Mapping[str, Tensor] | str | None, prior_percent: int | None
+    module: nn.Module,
+    start: Mapping[str, Tensor] | str | None,
+    prior_percent: int | None,
+    seed: int,
 ) -> tuple[StartKind, dict[str, Tensor] | None]:
     if prior_percent is not None:
         if start is not None:
             raise ValueError("expected a start or a share of rows to train one on, got both")
-        if not 0 < prior_percent < 100:
+        if not isinstance(prior_percent, int) or not 0 < prior_percent < 100:
             raise ValueError(f"expected a share of 1 to 99 percent, got {prior_percent}")
         return "rows", None
     if start is None:
@@ -285,7 +331,15 @@ def _start(
         if start != "given":
             raise ValueError(f"expected start 'given', 'zero' or tensors, got {start!r}")
         return "given", {name: tensor.detach() for name, tensor in own.items()}
-    return "given", {**own, **start}
+    for name, tensor in start.items():
+        if name not in own or tensor.shape != own[name].shape:
+            wanted = f"{tuple(own[name].shape)}" if name in own else "no such tensor"
+            raise ValueError(
+                f"expected a start with the names and shapes of the model, got {name} of shape "
+                f"{tuple(tensor.shape)} for {wanted}"
+            )
+    # what is not given, such as a new head, is drawn
+    return "given", {**own, **initial_parameters(module, seed), **start}
 
 
 def _inputs(x: Tensor, scale: float | None, device: str | torch.device) -> Tensor:

@@ -278,7 +278,8 @@ def _generated(reader: BitReader) -> Group:
 def _read_matrices(reader: BitReader, d: int, count: int, width: int) -> list[Tensor]:
     words = [reader.below(1 << width) for _ in range(count * d * d)]
     floats, integers = _NUMBERS[width]
-    numbers = np.array(words, integers).view(floats).astype(np.float64).reshape(count, d, d)
+    with np.errstate(invalid="ignore"):
+        numbers = np.array(words, integers).view(floats).astype(np.float64).reshape(count, d, d)
     if not np.abs(numbers).max() <= LARGEST_NUMBER:  # nor what is no number
         raise Rejected(f"expected generators of numbers of at most {LARGEST_NUMBER:g}, got others")
     return list(torch.from_numpy(numbers))

@@ -90,6 +90,10 @@ class Hypothesis:
     def __post_init__(self) -> None:
         if (self.percent is None) != (self.start != "rows"):
             raise ValueError(f"expected a percentage for the start 'rows' alone, got {self.start}")
+        if len(self.groups) > _MOST_GROUPS:
+            raise ValueError(f"expected at most {_MOST_GROUPS} groups, got {len(self.groups)}")
+        if self.d > MOST_DIMENSIONS:
+            raise ValueError(f"expected at most {MOST_DIMENSIONS} dimensions, got {self.d}")
         if self.groups and self.architecture is not None:
             raise ValueError("expected declared groups for a user's own module alone")
 

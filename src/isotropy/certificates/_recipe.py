@@ -12,8 +12,10 @@ class Recipe:
     """A search for a short message with few errors.
 
     A bound over codes holds for all of them at once, however one was found: try recipes at will,
-    keep the best certificate. Learning rates are in units of the network's parameters: a weight w
-    steps by ``rate`` · √(D/d), so that one rate does for every dimension.
+    keep the best certificate. (Not so for what makes a prior from a share of the rows: of several
+    priors, the one that does best on the other rows has seen them.) Learning rates are in units of
+    the network's parameters: a weight w steps by ``rate`` · √(D/d), so that one rate does for every
+    dimension.
 
     Args:
         d: The dimension of the subspace; ``None`` takes 1000, or a fifth of the parameters where

@@ -105,6 +105,7 @@ def _verified(
             f"the data are not those of the certificate: their SHA-256 is {digest[:16]}…, "
             f"it speaks of {certificate.data[:16]}…"
         )
+    _require_classes(certificate, sample)
     hypothesis = certificate.hypothesis()
     if hypothesis.to_message() != certificate.message:
         raise Rejected("the message is not the one that says its network")
@@ -131,6 +132,7 @@ def _verified(
         "goal": hypothesis.goal.kind,
         "tolerance": hypothesis.goal.tolerance,
         "start": hypothesis.start,
+        "groups": [str(group) for group in hypothesis.groups],
     }
     if certificate.claims["kind"] != bound.kind:
         raise Rejected(f"the certificate claims another kind of bound than the {bound.kind}")
@@ -256,15 +258,32 @@ def recount(
     return smallest_bound(errors, len(sample), bits, delta, kinds=("binomial_tail",))
 
 
+def _require_classes(certificate: Certificate, sample: Examples) -> None:
+    """The same numbers may stand for other classes, where they have names."""
+    named = (certificate.notes or {}).get("classes")
+    if named is not None and sample.classes is not None and list(sample.classes) != named:
+        raise Rejected("the classes of the data are not those of the certificate")
+
+
 def _assumptions(certificate: Certificate, hypothesis: Hypothesis) -> tuple[str, ...]:
-    found = ["the rows are independent draws from the distribution that the risk refers to"]
+    found = [
+        "the rows are independent draws from the distribution that the risk refers to; delta, and "
+        "which classes there are, was known beforehand"
+    ]
     if hypothesis.architecture is None:
-        found.append(f"the module {certificate.model[:80]!r} was written without looking at them")
+        found.append(
+            f"the module {certificate.model[:80]!r}, its constants and its buffers were made "
+            "without looking at the rows"
+        )
+    if hypothesis.groups:
+        names = ", ".join(map(str, hypothesis.groups))
+        found.append(f"the module uses no symmetry but {names[:200]}, which is paid for")
     if hypothesis.start == "given":
-        found.append("the start was fixed before they were seen")
+        found.append("the start was fixed before the rows were seen")
     if hypothesis.start == "rows":
         found.append(
-            f"the start was trained on the {hypothesis.percent} % dealt to it and no other row"
+            f"the start was trained on the {hypothesis.percent} % dealt to it and no other row, "
+            "and not chosen among several by how they do on the others"
         )
     return tuple(found)
 

@@ -74,6 +74,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         "in few bits has a bound a little above chance",
         "shuffled pixels: one order for all images; shuffled labels: dealt anew, to test images, "
         "too",
+        "projectors: film+kronecker for ConvNets, kronecker-orthonormal for the others",
         "every bound is that of a certificate verified from its bytes; δ .05; one seed: an MLP has "
         "no use for the order of pixels, so its curves with and without it differ by chance alone",
     ]

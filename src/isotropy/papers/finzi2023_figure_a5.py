@@ -79,7 +79,8 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         "1.447 M, without numbers; here p4 (quarter turns), the number of channels such that the "
         "parameters are as many as those of the plain network",
         "every bound is that of a certificate verified from its bytes, which name the group; δ .05",
-        "turned by angles uniform on the circle, training and test images alike",
+        "turned by angles uniform on the circle, training and test images alike; fewer rows are "
+        "turned than upright, so bounds are to be compared within a sample",
     ]
     if not settings.full:
         notes.append(QUICK_NOTE)

@@ -63,7 +63,8 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     notes = notes_of(rows, found)
     if kept:
         notes.append(
-            f"weights that are left: {kept}; trained, pruned by magnitude in five rounds, "
+            f"weights that are left: {kept} (published: MNIST 1.2 %, Fashion-MNIST 3 %, CIFAR-10 "
+            "47.9 %); trained, pruned by magnitude in five rounds, "
             "quantised, and all coded with 0 as one of the levels"
         )
     return Result(_ID, cells_of(found, _BOUNDS, _SIZES), seconds, tuple(notes))
