@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -116,14 +117,17 @@ def test_certify_and_verify(answer: Callable[..., dict[str, Any]], folder: Path)
 def test_a_person_is_told_what_the_numbers_mean(command: Callable[..., Outcome]) -> None:
     outcome = command("certify", "mlp-4", "both.npz", *QUICK, "--delta", "0.1", "--out", "a.iso")
     assert outcome.code == 0, outcome.err
-    first, second, third = outcome.out.splitlines()
+    first, second, *advice, last = outcome.out.splitlines()
     certificate = Certificate.load("a.iso")
     assert first == (
         f"mlp-4 is wrong on at most {100 * certificate.bound:.2f} % of new examples, "
         "with probability 0.9"
     )
     assert f"of the 200 certified rows, {100 * (certificate.test_error or 0):.2f} % of" in second
-    assert third == "saved to a.iso; check it by: isotropy verify a.iso both.npz"
+    assert last == "saved to a.iso; check it by: isotropy verify a.iso both.npz"
+    guessed = certificate.bound >= 0.475
+    assert all("no better than always saying the commonest class" in one for one in advice)
+    assert len(advice) == guessed
     outcome = command("verify", "a.iso", "both.npz")
     assert outcome.code == 0
     assert outcome.out.startswith("valid: risk at most ")
@@ -181,7 +185,8 @@ def test_a_module_of_ones_own(
     assert len(Certificate.load("cert.iso").hypothesis().groups) == 2
     found = answer("verify", "cert.iso", "data.npz", "--arch", "nets.py:net")
     assert found["valid"] is True
-    assert len(found["assumes"]) == 2
+    assert len(found["assumes"]) == 3
+    assert found["groups"] == ["Z(2)", "S(2)"]
     assert "expected the architecture of 'Sequential'" in sentence_of(
         command("verify", "cert.iso", "data.npz")
     )
@@ -193,6 +198,24 @@ def test_a_module_of_ones_own(
     )
     assert "with parameters, got Flatten with none" in sentence_of(
         command("certify", "nets.py:none", "data.npz", *QUICK)
+    )
+
+
+def test_the_command_to_check_by_can_be_pasted(
+    command: Callable[..., Outcome], folder: Path
+) -> None:
+    rows = [f"{i % 7},{i % 3},{'cat' if i % 2 else 'dog'}" for i in range(200)]
+    (folder / "two words.csv").write_text("\n".join(["a,b,kind", *rows]))
+    for arguments in (
+        ["mlp-4", "two words.csv", "--target", "kind", "--out", "two words.iso"],
+        ["nets.py:net", "data.npz", "--out", "own.iso"],
+    ):
+        outcome = command("certify", *arguments, *QUICK)
+        assert outcome.code == 0, outcome.err
+        pasted = shlex.split(outcome.out.splitlines()[-1].partition("check it by: isotropy ")[2])
+        assert command(*pasted).code == 0
+    assert "--target names the column to predict" in sentence_of(
+        command("certify", "mlp-4", "two words.csv", *QUICK)
     )
 
 
@@ -345,7 +368,7 @@ def test_an_early_interruption_leaves_nothing(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["vgg", "data.npz"], "expected a network mlp, lenet5, convnet, resnet20, got 'vgg'"),
+        (["vgg", "data.npz"], "expected a network among mlp, lenet5, convnet, resnet20, got 'vgg'"),
         (["nets.py", "data.npz"], "expected path/to/module.py:factory"),
         (["nets.py:absent", "data.npz"], "got 'absent'"),
         (["nets.py:other_inputs", "data.npz"], "expected a model that runs on these inputs"),
@@ -356,7 +379,7 @@ def test_an_early_interruption_leaves_nothing(
         (["mlp-4", "data.npz", "--classes", "1"], "expected labels from 0 to 0, got labels from"),
         (["mlp-4", "data.npz", "--dimension", "99"], "expected at most 22 dimensions"),
         (["mlp-4", "data.npz", "--levels", "999"], "expected 1 to 256 levels, got 999"),
-        (["mlp-4", "data.npz", "--projector", "p"], "expected one of kronecker, "),
+        (["mlp-4", "data.npz", "--projector", "p"], "expected a projector among kronecker, "),
         (["mlp-4", "data.npz", "--rate", "0"], "expected a positive rate, got 0.0"),
         (["mlp-4", "data.npz", "--minutes", "0"], "expected a positive number of --minutes"),
         (["mlp-4", "data.npz", "--prior-percent", "100"], "a share of 1 to 99 percent, got 100"),

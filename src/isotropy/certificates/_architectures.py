@@ -123,7 +123,7 @@ class Architecture:
 
     def __post_init__(self) -> None:
         if self.name not in _NAMES:
-            raise ValueError(f"expected a network {', '.join(_NAMES)}, got {self.name!r:.80}")
+            raise ValueError(f"expected a network among {', '.join(_NAMES)}, got {self.name!r:.80}")
         self._require_sizes()
         if self.variant != "plain" and self.variant not in _VARIANTS:
             raise ValueError(
@@ -247,7 +247,8 @@ class Architecture:
         vectors = self.name == "mlp"
         if len(shape) not in ((1, 3) if vectors else (3,)):
             wanted = "(features,) or (channels, h, w)" if vectors else "(channels, h, w)"
-            raise ValueError(f"expected inputs {wanted} for {self}, got shape {tuple(shape)}")
+            hint = f"; give images as (n, 1, {shape[0]}, {shape[1]})" if len(shape) == 2 else ""
+            raise ValueError(f"expected inputs {wanted} for {self}, got shape {tuple(shape)}{hint}")
         if min(shape) < 1 or prod(shape) > MOST_INPUTS:
             raise ValueError(
                 f"expected inputs of 1 to {MOST_INPUTS} numbers, got shape {tuple(shape)}"
@@ -257,8 +258,8 @@ class Architecture:
         smallest = _SMALLEST_SIDES[self.name]
         if min(shape[1:]) < smallest:
             raise ValueError(
-                f"expected images of at least {smallest} by {smallest} for {self.name}, got "
-                f"{shape[1]} by {shape[2]}"
+                f"expected images (channels, h, w) of at least {smallest} by {smallest} for "
+                f"{self.name}, got {shape[0]} channels of {shape[1]} by {shape[2]}"
             )
         if shape[1] != shape[2] and self._image_group in _WITH_TURNS:
             raise ValueError(f"expected square images for {self}, got {shape[1]} by {shape[2]}")
@@ -378,7 +379,7 @@ def architecture(text: str) -> Architecture:
         >>> architecture("vgg")
         Traceback (most recent call last):
         ...
-        ValueError: expected a network mlp, lenet5, convnet, resnet20, got 'vgg'
+        ValueError: expected a network among mlp, lenet5, convnet, resnet20, got 'vgg'
     """
     if not isinstance(text, str):
         raise TypeError(f"expected the text of an architecture, got {type(text).__name__}")

@@ -115,7 +115,7 @@ def certify(
     groups = _groups(symmetry, named)
     shapes = parameter_shapes(module)
     total = sum(shape.numel() for shape in shapes.values())
-    d = min(1000, -(-total // 5)) if recipe.d is None else recipe.d
+    d = min(round(4 * len(sample) ** 0.5), -(-total // 5)) if recipe.d is None else recipe.d
     if d > total:
         raise ValueError(f"expected at most {total} dimensions, all the parameters, got {d}")
     if not 1 <= recipe.levels <= MOST_LEVELS:
@@ -216,8 +216,9 @@ def certificate_of(
     network = Hypothesis.from_message(message).network(module, start)
     bound = recount(network, hypothesis, sample, delta, progress)
     extra = dict(notes or {})
-    if sample.classes is not None:
-        extra["classes"] = list(sample.classes)
+    # what is numbered 0, 1, … by its own name needs none
+    if sample.classes not in (None, tuple(map(str, range(hypothesis.goal.outputs)))):
+        extra["classes"] = list(sample.classes or ())
     if test is not None:
         wrong = count_errors(network, hypothesis.goal, test, hypothesis.input_scale, progress)
         extra["test_error"] = wrong / len(test)

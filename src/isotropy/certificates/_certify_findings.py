@@ -55,6 +55,10 @@ class CertifiedFinding:
         """Whether neither bound is below 99 %."""
         return min(self.with_symmetry.bound, self.without.bound) >= _EMPTY
 
+    def _errs(self) -> str:
+        tolerance = self.with_symmetry.hypothesis().goal.tolerance
+        return "" if tolerance is None else f"; an error is a miss by more than {tolerance:g}"
+
     def to_json(self) -> dict[str, Any]:
         """What ``isotropy discover --certify --json`` says of it."""
         return {
@@ -74,8 +78,9 @@ class CertifiedFinding:
         verdict = "paid" if self.paid else "did not pay"
         return (
             f"the symmetry {verdict} for itself: risk at most {100 * first.bound:.2f} % with it "
-            f"({first.message_bits} bits, {self.group_bits} of them for the group), "
-            f"{100 * second.bound:.2f} % without ({second.message_bits} bits)"
+            f"({first.model}, {first.message_bits} bits, {self.group_bits} of them for the group), "
+            f"{100 * second.bound:.2f} % without ({second.model}, {second.message_bits} bits), "
+            f"with probability {1 - first.delta:.10g}{self._errs()}"
         )
 
 

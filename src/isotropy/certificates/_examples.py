@@ -79,9 +79,7 @@ def examples(data: Any, classes: tuple[str, ...] | None = None) -> Examples:
         raise ValueError(f"{dataset.source}: expected inputs with targets, got inputs alone")
     x, y = dataset.x.detach().cpu(), dataset.y.detach().cpu()
     if classes is None or dataset.classes is None:
-        names = dataset.classes
-        plain = names == tuple(map(str, range(len(names or ()))))
-        return Examples(x, y, None if plain else names)
+        return Examples(x, y, dataset.classes)
     for name in dataset.classes:
         if name not in classes:
             raise ValueError(

@@ -47,6 +47,8 @@ def sample_of(
     try:
         return part(None), None
     except ValueError as error:
+        if target is None and "expected a number in column" in str(error):
+            raise ValueError(f"{error}; --target names the column to predict") from None
         if "split='train'" not in str(error):
             raise
     return part("train"), part("test")

@@ -1,6 +1,7 @@
 """``isotropy certify``: train a network that few bytes can say, and bound its risk."""
 
 import logging
+import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -94,7 +95,11 @@ def certify(
     ] = None,
     batch: Annotated[int | None, typer.Option(min=1, help="Rows in a step.")] = None,
     minutes: Annotated[
-        float | None, typer.Option(help="Shorten training so that it takes about this long.")
+        float | None,
+        typer.Option(
+            help="Shorten training so that it takes about this long, "
+            "down to one pass in each phase."
+        ),
     ] = None,
     prior_percent: Annotated[
         int | None,
@@ -176,7 +181,14 @@ def certify(
         )
         certificate.save(out)
     answer = _answer(certificate, out, time.monotonic() - began)
-    return Answer(answer, _text(certificate, answer, data))
+    check = ["isotropy", "verify", str(out), str(data)]
+    named = {"--target": target, "--task": task, "--split": split}
+    if is_own(arch):
+        named["--arch"] = arch
+    for option, value in named.items():
+        check += [option, str(value)] if value is not None else []
+    lines = [*_text(certificate, answer), *_advice(certificate, sample)]
+    return Answer(answer, "\n".join([*lines, f"saved to {out}; check it by: {shlex.join(check)}"]))
 
 
 def _weights(model: Any, sample: "Dataset", classes: int | None, path: Path) -> "dict[str, Tensor]":
@@ -249,18 +261,29 @@ def _answer(certificate: "Certificate", out: Path, seconds: float) -> dict[str, 
     }
 
 
-def _text(certificate: "Certificate", answer: dict[str, Any], data: Path) -> str:
+def _advice(certificate: "Certificate", sample: "Dataset") -> list[str]:
+    """What to try where the bound says nothing."""
+    if sample.y is None or sample.task != "classification":
+        return []
+    usual = float(sample.y.bincount().max()) / len(sample)
+    if certificate.bound < 1 - usual:
+        return []
+    return [
+        "this is no better than always saying the commonest class, wrong on "
+        f"{100 * (1 - usual):.2f} %; "
+        "try more rows, a smaller --dimension, or --prior-percent 50 --dimension 0"
+    ]
+
+
+def _text(certificate: "Certificate", answer: dict[str, Any]) -> list[str]:
     wrong = "wrong"
     if answer["tolerance"] is not None:
         wrong = f"off by more than {answer['tolerance']:g}"
     errors = f"{100 * certificate.train_error:.2f} % of the {certificate.n} certified rows"
     if certificate.test_error is not None:
         errors += f", {100 * certificate.test_error:.2f} % of the test rows"
-    return "\n".join(
-        [
-            f"{certificate.model} is {wrong} on at most {100 * certificate.bound:.2f} % of new "
-            f"examples, with probability {1 - certificate.delta:g}",
-            f"{wrong} on {errors}; the network is a message of {certificate.message_bits} bits",
-            f"saved to {answer['path']}; check it by: isotropy verify {answer['path']} {data}",
-        ]
-    )
+    return [
+        f"{certificate.model} is {wrong} on at most {100 * certificate.bound:.2f} % of new "
+        f"examples, with probability {1 - certificate.delta:.10g}",
+        f"{wrong} on {errors}; the network is a message of {certificate.message_bits} bits",
+    ]
