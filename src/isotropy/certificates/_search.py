@@ -114,6 +114,6 @@ def _in_time(space: Subspace, goal: Goal, x: Tensor, y: Tensor, recipe: Recipe) 
     share = min(1.0, 60 * recipe.minutes / (epoch * max(1, free + quantised)))
     return replace(
         recipe,
-        epochs=max(1, int(share * free)),
-        quantised_epochs=max(1, int(share * quantised)),
+        epochs=min(free, max(1, int(share * free))),
+        quantised_epochs=min(quantised, max(1, int(share * quantised))),
     )

@@ -308,14 +308,15 @@ def _text(
     found: "dict[str, Findings]",
     tasks: "dict[str, Dataset]",
     saved: Any,
-    certified: "Mapping[str, Certified]",
+    certified: "Mapping[str, Certified] | None" = None,
 ) -> str:
     lines = []
     for name, findings in found.items():
-        pairs = iter(certified.get(name, ()))
+        pairs = iter((certified or {}).get(name, ()))
         lines.append(f"{name}  {tasks[name]!r}" if len(found) == 1 else name)
         if not len(findings):
-            lines.append("  no symmetry found")
+            nothing = ", nothing to certify" if name in (certified or {}) else ""
+            lines.append(f"  no symmetry found{nothing}")
         for finding in (*findings, *findings.nearly):
             lines.append(f"  {finding}")
             lines.append(f"    {finding.action}")
