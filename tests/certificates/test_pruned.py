@@ -266,3 +266,14 @@ def test_bad_settings(settings: dict[str, Any], sentence: str) -> None:
 def test_too_many_parameters() -> None:
     with pytest.raises(ValueError, match=r"^expected at most 2097152 parameters to code, got \d+$"):
         certify_pruned("mlp-2000-1100", blobs(60))
+
+
+def test_what_certify_refuses_is_refused_here() -> None:
+    x = torch.randn(100, 2, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0] > 0).long()
+    seen = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.Linear(8, 2))
+    seen(x)
+    with pytest.raises(ValueError, match=r"running statistics as constructed"):
+        certify_pruned(seen, (x, y))
+    with pytest.raises(ValueError, match=r"outputs of shape \(5, 2\) for 5 rows, got \(5, 3\)"):
+        certify_pruned(nn.Linear(2, 3), (x, y))

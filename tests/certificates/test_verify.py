@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -255,9 +254,7 @@ def test_a_few_bytes_cannot_ask_for_much(
         model = certificate.model
     forged = replace(certificate, message=message, model=model)
     before = resource.getrusage(resource.RUSAGE_SELF)
-    began = time.process_time()
     verdict = sent(forged)
-    assert time.process_time() - began < 2
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before.ru_maxrss
     assert used < 500_000  # kilobytes
     assert not verdict

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 import os
 import platform
@@ -16,24 +15,24 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, ProgressCallback
-from isotropy.certificates._architectures import Architecture, architecture
+from isotropy.certificates._architectures import Architecture
 from isotropy.certificates._certificate import (
     MOST_START,
     Certificate,
     claims_of,
     model_digest,
 )
-from isotropy.certificates._counting import count_errors, require_same
-from isotropy.certificates._examples import Examples, dealt_rows, examples
-from isotropy.certificates._goal import Goal, half_above
+from isotropy.certificates._counting import count_errors
+from isotropy.certificates._examples import Examples, dealt_rows
 from isotropy.certificates._hypothesis import MOST_LEVELS, Hypothesis, StartKind
 from isotropy.certificates._initial import initial_parameters
 from isotropy.certificates._prior_training import trained_start
+from isotropy.certificates._problem import problem, require_untrained
 from isotropy.certificates._projectors import PROJECTORS
 from isotropy.certificates._recipe import Recipe
 from isotropy.certificates._search import quantised_weights
 from isotropy.certificates._starts import pack_start, unpack_start
-from isotropy.certificates._subspace import Subspace, parameter_shapes
+from isotropy.certificates._subspace import Subspace
 from isotropy.certificates._verify import recount
 from isotropy.groups import Group, parse_group
 
@@ -103,35 +102,25 @@ def certify(
     if not 0 < delta < 1:
         raise ValueError(f"expected delta between 0 and 1, got {delta}")
     recipe = replace(recipe or Recipe(), **_known(settings))
-    sample = examples(data)
-    if classes is None and sample.classes is not None:
-        classes = len(sample.classes)
-    goal = _goal(sample.y, classes, tolerance)
-    goal.check(sample.y)
-    held_out = None if test is None else examples(test, sample.classes)
-    if held_out is not None:
-        goal.check(held_out.y)
-    text, module, named = _module(model, tuple(sample.x.shape[1:]), goal.outputs)
+    given = problem(model, data, test, classes, tolerance, input_scale)
+    sample, goal, module, named = given.sample, given.goal, given.module, given.architecture
+    scale, total = given.input_scale, given.parameters
     groups = _groups(symmetry, named)
-    shapes = parameter_shapes(module)
-    total = sum(shape.numel() for shape in shapes.values())
     d = min(round(4 * len(sample) ** 0.5), -(-total // 5)) if recipe.d is None else recipe.d
     if d > total:
         raise ValueError(f"expected at most {total} dimensions, all the parameters, got {d}")
     if not 1 <= recipe.levels <= MOST_LEVELS:
         raise ValueError(f"expected 1 to {MOST_LEVELS} levels, got {recipe.levels}")
-    scale = None if input_scale is None else half_above(input_scale)
-    _require_outputs(module, sample, goal)
     if recipe.projector not in PROJECTORS:
         raise ValueError(
             f"expected a projector among {', '.join(PROJECTORS)}, got {recipe.projector!r}"
         )
     if start is None:
-        _require_untrained(module)
+        require_untrained(module)
     elif 4 * total > MOST_START:
         raise ValueError(f"expected a start of at most {MOST_START // 4} numbers, got {total}")
     folder = None if checkpoints is None else Path(checkpoints)
-    model_text = f"{text} {model_digest(module)}"
+    model_text = f"{given.text} {model_digest(module)}"
     fingerprint = _fingerprint(model_text, sample, seed, scale, goal, start, prior_percent)
 
     kind, first = _start(module, start, prior_percent, seed)
@@ -145,7 +134,7 @@ def certify(
         first = trained_start(
             module,
             goal,
-            _inputs(used.x, scale, device),
+            given.inputs(used.x, device),
             used.y.to(device),
             epochs=recipe.prior_epochs,
             seed=seed,
@@ -169,12 +158,12 @@ def certify(
     )
     hypothesis.require_work(module, d)
     if d:
-        given = "zero" if kind == "zero" else first
-        space = Subspace(module, d, projector=recipe.projector, seed=seed, start=given).to(device)
+        origin = "zero" if kind == "zero" else first
+        space = Subspace(module, d, projector=recipe.projector, seed=seed, start=origin).to(device)
         symbols, codebook = quantised_weights(
             space,
             goal,
-            _inputs(learn.x, scale, device),
+            given.inputs(learn.x, device),
             learn.y.to(device),
             recipe,
             seed=seed,
@@ -189,10 +178,10 @@ def certify(
         module,
         sample,
         delta=delta,
-        model=text,
+        model=given.text,
         start=first,
         packed=packed,
-        test=held_out,
+        test=given.test,
         notes=notes,
         progress=progress,
     )
@@ -233,73 +222,12 @@ def certificate_of(
     )
 
 
-@torch.no_grad()
-def _require_outputs(module: nn.Module, sample: Examples, goal: Goal) -> None:
-    """Refuse a network that will not do before hours of training, not after."""
-    trial = copy.deepcopy(module).double().cpu().eval()
-    rows = sample.x[:5].double()
-    try:
-        outputs = trial(rows)
-    except RuntimeError as error:
-        raise ValueError(
-            f"expected a model that takes float64 inputs of shape {tuple(rows.shape)}, "
-            f"got one that fails: {str(error).splitlines()[0]}"
-        ) from error
-    wanted = (len(rows), goal.outputs)
-    if tuple(outputs.shape) != wanted:
-        raise ValueError(
-            f"expected a model with outputs of shape {wanted} for {wanted[0]} rows, "
-            f"got {tuple(outputs.shape)}; classes= says how many classes there are"
-        )
-    try:
-        alone = trial(rows[-1:])[0]
-    except (RuntimeError, ValueError) as error:
-        raise ValueError(
-            "expected a model that takes one row alone, got one that fails: "
-            f"{str(error).splitlines()[0]}"
-        ) from error
-    require_same(alone, outputs[-1])
-
-
-def _require_untrained(module: nn.Module) -> None:
-    for name, buffer in module.named_buffers():
-        if name.endswith("num_batches_tracked") and int(buffer) > 0:
-            raise ValueError(
-                f"expected a model with running statistics as constructed, got {name} of "
-                f"{int(buffer)}: give start='given' if they never saw the data"
-            )
-
-
 def _known(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     names = list(Recipe.__dataclass_fields__)
     for name in settings:
         if name not in names:
             raise ValueError(f"expected a setting of the recipe ({', '.join(names)}), got {name!r}")
     return settings
-
-
-def _goal(y: Tensor, classes: int | None, tolerance: float | None) -> Goal:
-    if y.is_floating_point():
-        if tolerance is None:
-            raise ValueError(
-                "expected labels, or for a regression a tolerance: the distance from the target "
-                "beyond which a prediction counts as an error"
-            )
-        spread = float((y - y.mean(0)).pow(2).mean().sqrt())
-        return Goal("regression", y.shape[1], half_above(tolerance), half_above(spread or 1.0))
-    if tolerance is not None:
-        raise ValueError("expected a tolerance for a regression, got one with labels")
-    return Goal("classification", int(y.max()) + 1 if classes is None else classes)
-
-
-def _module(
-    model: str | Architecture | nn.Module, shape: tuple[int, ...], outputs: int
-) -> tuple[str, nn.Module, Architecture | None]:
-    if isinstance(model, nn.Module):
-        return type(model).__name__, model, None
-    named = architecture(model) if isinstance(model, str) else model
-    named.parameter_count(shape, outputs)
-    return str(named), named.build(shape, outputs), named
 
 
 def _groups(
@@ -341,10 +269,6 @@ def _start(
             )
     # what is not given, such as a new head, is drawn
     return "given", {**own, **initial_parameters(module, seed), **start}
-
-
-def _inputs(x: Tensor, scale: float | None, device: str | torch.device) -> Tensor:
-    return (x if scale is None else x / scale).float().to(device)
 
 
 def _fingerprint(*parts: Any) -> str:

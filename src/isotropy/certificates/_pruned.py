@@ -18,23 +18,20 @@ from isotropy.certificates._architectures import Architecture
 from isotropy.certificates._certificate import Certificate
 from isotropy.certificates._certify import (
     _fingerprint,
-    _goal,
     _groups,
-    _inputs,
     _known,
-    _module,
     _versions,
     certificate_of,
 )
 from isotropy.certificates._descent import descend
-from isotropy.certificates._examples import examples
-from isotropy.certificates._goal import Goal, half_above
+from isotropy.certificates._goal import Goal
 from isotropy.certificates._hypothesis import MOST_DIMENSIONS, MOST_LEVELS, Hypothesis
 from isotropy.certificates._initial import initial_parameters
+from isotropy.certificates._problem import problem, require_untrained
 from isotropy.certificates._quantised import Quantised
 from isotropy.certificates._recipe import Recipe
 from isotropy.certificates._search import _in_time, used_levels
-from isotropy.certificates._subspace import Subspace, parameter_shapes
+from isotropy.certificates._subspace import Subspace
 from isotropy.groups import Group
 
 # all parameters move, so a step is as ordinary training takes it; what is left after pruning has
@@ -115,20 +112,12 @@ def certify_pruned(
         raise ValueError(f"expected no dimension for a pruned network, got d = {recipe.d}")
     if not 2 <= recipe.levels <= MOST_LEVELS:
         raise ValueError(f"expected 2 to {MOST_LEVELS} levels, got {recipe.levels}")
-    sample = examples(data)
-    if classes is None and sample.classes is not None:
-        classes = len(sample.classes)
-    goal = _goal(sample.y, classes, tolerance)
-    goal.check(sample.y)
-    held_out = None if test is None else examples(test, sample.classes)
-    if held_out is not None:
-        goal.check(held_out.y)
-    text, module, named = _module(model, tuple(sample.x.shape[1:]), goal.outputs)
-    shapes = parameter_shapes(module)
-    total = sum(shape.numel() for shape in shapes.values())
+    given = problem(model, data, test, classes, tolerance, input_scale)
+    sample, goal, module, named = given.sample, given.goal, given.module, given.architecture
+    scale, total = given.input_scale, given.parameters
+    require_untrained(module)
     if total > MOST_DIMENSIONS:
         raise ValueError(f"expected at most {MOST_DIMENSIONS} parameters to code, got {total}")
-    scale = None if input_scale is None else half_above(input_scale)
     hypothesis = Hypothesis(
         named,
         goal,
@@ -140,17 +129,17 @@ def certify_pruned(
     space = Subspace(module, total, projector="identity", start="zero").to(device)
     drawn = initial_parameters(module, seed)
     with torch.no_grad():
-        space.weights.copy_(torch.cat([drawn[name].flatten() for name in shapes]))
+        space.weights.copy_(torch.cat([value.flatten() for value in drawn.values()]))
     training = _Training(
         space,
         goal,
-        _inputs(sample.x, scale, device),
+        given.inputs(sample.x, device),
         sample.y.to(device),
         recipe,
         seed,
         progress,
         None if checkpoints is None else Path(checkpoints),
-        _fingerprint("pruned", text, sample, seed, scale, goal, keep, rounds),
+        _fingerprint("pruned", given.text, sample, seed, scale, goal, keep, rounds),
     )
     symbols, codebook = training.quantised(training.pruned(keep, rounds))
     hypothesis = replace(hypothesis, symbols=symbols, codebook=codebook)
@@ -159,8 +148,8 @@ def certify_pruned(
         module,
         sample,
         delta=delta,
-        model=text,
-        test=held_out,
+        model=given.text,
+        test=given.test,
         notes={"recipe": asdict(recipe), "keep": keep, "rounds": rounds, "versions": _versions()},
         progress=progress,
     )
