@@ -13,6 +13,7 @@ from isotropy.bases._invariant_theory import (
 from isotropy.bases._krylov import solve_krylov
 from isotropy.bases._null_space import null_space
 from isotropy.bases._orbits import OrbitBasis, solve_orbits
+from isotropy.bases._pair_orbits import pair_orbits
 from isotropy.bases._product_rules import KronBasis
 from isotropy.bases._solve import equivariant_basis
 from isotropy.bases._wreath import WreathBasis
@@ -34,6 +35,7 @@ __all__ = [
     "equivariant_basis",
     "invariant_rank",
     "null_space",
+    "pair_orbits",
     "solve_dense",
     "solve_invariant_theory",
     "solve_krylov",

@@ -5,6 +5,12 @@ from isotropy.groups._catalogue import FAMILIES, Family, code_length, decode, de
 from isotropy.groups._compound import BlockDiagonal, Chain, Kron, KronSum
 from isotropy.groups._finite import double_cover
 from isotropy.groups._given import as_linear_map
+from isotropy.groups._grid_transformations import (
+    GRID_TRANSFORMATIONS,
+    Grid,
+    GridTransformation,
+    grid_transformations,
+)
 from isotropy.groups._grids import GridFlips, GridShifts, GridTurns, p4, p4m
 from isotropy.groups._group import Group, require_invertible
 from isotropy.groups._identify import Identity, identify
@@ -61,6 +67,7 @@ from isotropy.groups._text import Reader
 __all__ = [
     "FAMILIES",
     "GL",
+    "GRID_TRANSFORMATIONS",
     "O11",
     "O13",
     "SE",
@@ -81,8 +88,10 @@ __all__ = [
     "E",
     "Embedding",
     "Family",
+    "Grid",
     "GridFlips",
     "GridShifts",
+    "GridTransformation",
     "GridTurns",
     "Group",
     "Identity",
@@ -122,6 +131,7 @@ __all__ = [
     "double_cover",
     "embed",
     "encode",
+    "grid_transformations",
     "identify",
     "in_span",
     "is_skew_hermitian",

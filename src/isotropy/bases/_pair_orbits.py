@@ -1,0 +1,81 @@
+"""Which weights of a layer are equal: orbits of a group on pairs (output, input).
+
+A matrix W commutes with a group if and only if it commutes with generators of it, whatever group
+these generate: W P = Q W and W P' = Q' W give W P P' = Q Q' W. So weights that some generator
+takes to one another are equal, and the equal weights of any number of groups together are the
+connected components of all these pairs. Theorem 1 of Basu et al. 2021 is the case of a semidirect
+product of two groups; neither that nor any other product needs to be known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+def pair_orbits(out: Sequence[Tensor], into: Sequence[Tensor]) -> Tensor:
+    """Label the weights of a layer by their orbit under generators of a group.
+
+    Labels are lowered together until nothing changes: each generator hands every weight the label
+    of the weight it is taken to, and labels follow their own labels. The work is a few gathers for
+    each generator; it adds over groups, and never sees their product.
+
+    Args:
+        out: Generators on outputs: each tells where every output goes.
+        into: The same generators on inputs.
+
+    Returns:
+        Labels 0, 1, … by first appearance, shape (outputs, inputs).
+
+    Raises:
+        ValueError: If there are none, or not as many of one as of the other.
+
+    Example:
+        >>> turn, swap = torch.tensor([1, 2, 0]), torch.tensor([1, 0, 2])
+        >>> pair_orbits([turn], [turn])  # Z(3)
+        tensor([[0, 1, 2],
+                [2, 0, 1],
+                [1, 2, 0]])
+        >>> pair_orbits([turn, swap], [turn, swap])  # S(3) = Z(3) ⋊ Z(2)
+        tensor([[0, 1, 1],
+                [1, 0, 1],
+                [1, 1, 0]])
+    """
+    if len(out) != len(into) or not out:
+        raise ValueError(
+            f"expected as many generators on inputs as on outputs, at least one, got {len(into)} "
+            f"and {len(out)}"
+        )
+    moves = [(_inverse(q), _inverse(p)) for q, p in zip(out, into, strict=True)]
+    moves = [move for move in moves if not all(map(_is_identity, move))]
+    shape = len(out[0]), len(into[0])
+    labels = np.arange(shape[0] * shape[1], dtype=np.int32 if shape[0] * shape[1] < 2**31 else int)
+    changed = bool(moves)
+    while changed:
+        before = labels
+        for rows, columns in moves:
+            table = labels.reshape(shape)
+            labels = np.minimum(labels, table[rows][:, columns].ravel())
+        labels = labels[labels]
+        changed = not np.array_equal(labels, before)
+    return torch.from_numpy(_numbered(labels).reshape(shape))
+
+
+def _inverse(permutation: Tensor) -> NDArray[np.int64]:
+    return np.argsort(permutation.numpy())
+
+
+def _is_identity(permutation: NDArray[np.int64]) -> bool:
+    return bool((permutation == np.arange(len(permutation))).all())
+
+
+def _numbered(labels: NDArray[Any]) -> NDArray[np.int64]:
+    """Labels 0, 1, …, where each was the first place that has it."""
+    first = labels == np.arange(len(labels))
+    numbers: NDArray[np.int64] = (np.cumsum(first) - 1)[labels]
+    return numbers
