@@ -60,6 +60,8 @@ class SharedWeights(WeightSpace):
             )
         self.shape = tuple(labels.shape)
         self.has_zeros = bool((labels < 0).any())
+        places = torch.arange(labels.numel()).reshape(labels.shape)
+        self._is_free = signs is None and torch.equal(labels.cpu(), places)
         self._keep("labels", labels)
         self._keep("counts", counts)
         if signs is None:
@@ -79,6 +81,8 @@ class SharedWeights(WeightSpace):
         return torch.where(flat < 0, self.rank, flat) if self.has_zeros else flat
 
     def forward(self, coefficients: Tensor) -> Tensor:
+        if self._is_free:
+            return coefficients.reshape(self.shape)
         beta = torch.nn.functional.pad(coefficients, (0, 1)) if self.has_zeros else coefficients
         weight: Tensor = beta.index_select(-1, self._slots()).reshape(self.shape)
         return weight if self.signs is None else weight * self.signs

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy.bases import pair_orbits
 from isotropy.groups import GRID_TRANSFORMATIONS, GridTransformation, grid_transformations
+from isotropy.nn import grid_sharing
 
 HIDDEN = "hidden grids"
 
@@ -155,7 +155,7 @@ class SearchSpace:
         if not state.groups:
             return state
         grids = self.grids(state)
-        labels = sharing(self.transformations(state), grids)
+        labels = grid_sharing(self.transformations(state), grids)
         respected = [
             one.name
             for one in grid_transformations(self.groups, step=self.step)
@@ -201,22 +201,6 @@ class SearchSpace:
     def digest(self) -> str:
         """The first digits of the SHA-256 of the description."""
         return hashlib.sha256(self.description().encode()).hexdigest()[:16]
-
-
-def sharing(
-    transformations: tuple[GridTransformation, ...], grids: tuple[Any, ...]
-) -> list[Tensor]:
-    """Which weights of each layer between grids are equal, as labels of shape (out, in).
-
-    Args:
-        transformations: At least one.
-        grids: Of the image and of each hidden layer.
-    """
-    moves = [one.permutations(*grids) for one in transformations]
-    return [
-        pair_orbits([move[k + 1] for move in moves], [move[k] for move in moves])
-        for k in range(len(grids) - 1)
-    ]
 
 
 def _respects(labels: list[Tensor], moves: tuple[Tensor, ...]) -> bool:
