@@ -33,7 +33,8 @@ def pair_orbits(out: Sequence[Tensor], into: Sequence[Tensor]) -> Tensor:
         Labels 0, 1, … by first appearance, shape (outputs, inputs).
 
     Raises:
-        ValueError: If there are none, or not as many of one as of the other.
+        ValueError: If there are none, not as many of one as of the other, or one is not a
+            permutation of as many places as the first.
 
     Example:
         >>> turn, swap = torch.tensor([1, 2, 0]), torch.tensor([1, 0, 2])
@@ -51,23 +52,34 @@ def pair_orbits(out: Sequence[Tensor], into: Sequence[Tensor]) -> Tensor:
             f"expected as many generators on inputs as on outputs, at least one, got {len(into)} "
             f"and {len(out)}"
         )
-    moves = [(_inverse(q), _inverse(p)) for q, p in zip(out, into, strict=True)]
-    moves = [move for move in moves if not all(map(_is_identity, move))]
     shape = len(out[0]), len(into[0])
+    moves = [
+        (_inverse(q, shape[0], "outputs"), _inverse(p, shape[1], "inputs"))
+        for q, p in zip(out, into, strict=True)
+    ]
+    moves = [move for move in moves if not all(map(_is_identity, move))]
     labels = np.arange(shape[0] * shape[1], dtype=np.int32 if shape[0] * shape[1] < 2**31 else int)
     changed = bool(moves)
     while changed:
         before = labels
         for rows, columns in moves:
             table = labels.reshape(shape)
-            labels = np.minimum(labels, table[rows][:, columns].ravel())
-        labels = labels[labels]
+            handed = table.take(rows, axis=0).take(columns, axis=1).ravel()
+            labels = np.minimum(labels, handed, out=handed)
+        labels = labels.take(labels)
         changed = not np.array_equal(labels, before)
     return torch.from_numpy(_numbered(labels).reshape(shape))
 
 
-def _inverse(permutation: Tensor) -> NDArray[np.int64]:
-    return np.argsort(permutation.numpy())
+def _inverse(permutation: Tensor, size: int, what: str) -> NDArray[np.int64]:
+    places = permutation.numpy()
+    inverse = np.argsort(places)
+    if len(places) != size or not _is_identity(places[inverse]):
+        raise ValueError(
+            f"expected a permutation of {size} {what}, each place once, got {places.tolist()[:8]}"
+            f"{' …' if len(places) > 8 else ''}"
+        )
+    return inverse
 
 
 def _is_identity(permutation: NDArray[np.int64]) -> bool:
@@ -76,6 +88,7 @@ def _is_identity(permutation: NDArray[np.int64]) -> bool:
 
 def _numbered(labels: NDArray[Any]) -> NDArray[np.int64]:
     """Labels 0, 1, …, where each was the first place that has it."""
-    first = labels == np.arange(len(labels))
-    numbers: NDArray[np.int64] = (np.cumsum(first) - 1)[labels]
-    return numbers
+    first = np.flatnonzero(labels == np.arange(len(labels), dtype=labels.dtype))
+    numbers = np.zeros(len(labels), dtype=np.int64)  # read at first places alone
+    numbers[first] = np.arange(len(first))
+    return numbers.take(labels)

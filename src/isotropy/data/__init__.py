@@ -13,6 +13,8 @@ from isotropy.data._digit_tasks import (
 )
 from isotropy.data._double_spring_pendulum import double_spring_pendulum, windy_pendulum
 from isotropy.data._fetch import fetch, fetch_digest
+from isotropy.data._grid_image_sets import GridImageSet, g_mnist, grid_image_set
+from isotropy.data._grid_images import AUGMENTATIONS, transform_images
 from isotropy.data._hamiltonian_systems import Chunks, HamiltonianSystem
 from isotropy.data._image_warps import resized
 from isotropy.data._load import load
@@ -33,9 +35,11 @@ from isotropy.data._task import Scaling, Splits, Task
 from isotropy.data._uci_tables import as_images, image_shape, uci, uci_names, uci_split
 
 __all__ = [
+    "AUGMENTATIONS",
     "Augment",
     "Chunks",
     "Dataset",
+    "GridImageSet",
     "HamiltonianSystem",
     "PlantedProblem",
     "PositionwiseSum",
@@ -52,7 +56,9 @@ __all__ = [
     "double_spring_pendulum",
     "fetch",
     "fetch_digest",
+    "g_mnist",
     "geometric_mean",
+    "grid_image_set",
     "image_shape",
     "in_quadrants",
     "inertia",
@@ -71,6 +77,7 @@ __all__ = [
     "small_digits",
     "standardised",
     "sum_of_numbers",
+    "transform_images",
     "translated",
     "uci",
     "uci_names",

@@ -29,7 +29,11 @@ class Trained:
 
 
 class Child(Protocol):
-    """Trains the network of a state: the same state and seed give the same result, anywhere."""
+    """Trains the network of a state: the same state and seed give the same result, anywhere.
+
+    A child may say in an attribute ``usual_epochs`` how many passes it is used to; searches that
+    train in several rungs need to know.
+    """
 
     def __call__(
         self,

@@ -96,6 +96,11 @@ class GridChild:
         self.classes = seen if classes is None else classes
         self._digest = _digest(*train, *validation)
 
+    @property
+    def usual_epochs(self) -> int:
+        """Passes through the training rows."""
+        return self.training.epochs
+
     def fingerprint(self) -> str:
         """Data and options in one line."""
         options = {**asdict(self.training), "classes": self.classes, "data": self._digest}

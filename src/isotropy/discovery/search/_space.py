@@ -10,10 +10,9 @@ from itertools import product
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from isotropy.bases import pair_orbits
 from isotropy.groups import GRID_TRANSFORMATIONS, GridTransformation, grid_transformations
-from isotropy.nn import grid_sharing
 
 HIDDEN = "hidden grids"
 
@@ -155,13 +154,36 @@ class SearchSpace:
         if not state.groups:
             return state
         grids = self.grids(state)
-        labels = grid_sharing(self.transformations(state), grids)
-        respected = [
-            one.name
+        moves = {
+            one.name: one.permutations(*grids)
             for one in grid_transformations(self.groups, step=self.step)
-            if one.name in state.groups or _respects(labels, one.permutations(*grids))
-        ]
-        return State(tuple(respected), state.hidden)
+        }
+        others = [name for name in self.groups if name not in state.groups]
+        # the smallest layer first: where it leaves no other group, the rest need not be looked at
+        for k in sorted(range(1, len(grids)), key=lambda k: len(moves[state.groups[0]][k - 1])):
+            if others:
+                given = [moves[name] for name in state.groups]
+                labels = pair_orbits([move[k] for move in given], [move[k - 1] for move in given])
+                others = [
+                    name
+                    for name in others
+                    if torch.equal(labels[moves[name][k]][:, moves[name][k - 1]], labels)
+                ]
+        return self.state(*state.groups, *others, hidden=state.hidden)
+
+    def networks(self) -> tuple[State, ...]:
+        """All different networks, each as the largest set of groups that it respects, sorted."""
+        found = {State((), hidden) for hidden in range(len(self.hidden))}
+        coming = list(found)
+        while coming:
+            state = coming.pop()
+            for name in self.groups:
+                if name not in state.groups:
+                    joined = self.network(self.state(*state.groups, name, hidden=state.hidden))
+                    if joined not in found:
+                        found.add(joined)
+                        coming.append(joined)
+        return tuple(sorted(found))
 
     def params(self, state: State) -> dict[str, bool | str]:
         """A state as Optuna has it: a switch for each group, and a choice of hidden grids."""
@@ -201,12 +223,6 @@ class SearchSpace:
     def digest(self) -> str:
         """The first digits of the SHA-256 of the description."""
         return hashlib.sha256(self.description().encode()).hexdigest()[:16]
-
-
-def _respects(labels: list[Tensor], moves: tuple[Tensor, ...]) -> bool:
-    return all(
-        torch.equal(layer[moves[k + 1]][:, moves[k]], layer) for k, layer in enumerate(labels)
-    )
 
 
 def _listed(grids: tuple[int, ...]) -> str:

@@ -17,7 +17,7 @@ class Proposal:
         state: Its groups and widths.
         epochs: Passes through the training rows; ``None`` for as many as a child is used to.
         start: The state whose trained child it starts from; its own to go on with a shorter
-            training; ``None`` to start afresh.
+            training, whose passes count; ``None`` to start afresh.
 
     Example:
         >>> Proposal(State(("rotation",)), epochs=1).key

@@ -1,0 +1,57 @@
+"""Random search: every state that was not seen yet is as likely as any other."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+import torch
+
+from isotropy._run import generator
+from isotropy.discovery.search._space import SearchSpace, State
+from isotropy.discovery.search._strategy import Proposal
+
+
+class RandomSearch:
+    """Proposes states in an order drawn once from the seed, each trained in full and once.
+
+    The order of all states is a uniform one, so the next unseen state is uniform among the unseen.
+
+    Args:
+        space: What to search.
+        seed: Of the order.
+
+    Example:
+        >>> space = SearchSpace((1, 8, 8), ("rotation", "vertical flip"), ((4,),))
+        >>> search, scores = RandomSearch(space, seed=0), {}
+        >>> while (proposal := search.propose(scores, ())) is not None:
+        ...     scores[proposal] = 0.5
+        >>> len(scores)
+        4
+    """
+
+    keeps_weights = False
+
+    def __init__(self, space: SearchSpace, seed: int) -> None:
+        states = list(space.states())
+        order = torch.randperm(len(states), generator=generator(seed))
+        self._order = [states[k] for k in order.tolist()]
+
+    def propose(
+        self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
+    ) -> Proposal | None:
+        """The first state of the order that is neither scored nor taken; ``None`` after the last.
+
+        Args:
+            scores: Accuracy of every child trained so far.
+            taken: Children that others are training now.
+        """
+        state = self.unseen({one.state for one in (*scores, *taken)})
+        return None if state is None else Proposal(state)
+
+    def unseen(self, seen: Collection[State]) -> State | None:
+        """The first state of the order that was not seen.
+
+        Args:
+            seen: States to leave out.
+        """
+        return next((state for state in self._order if state not in seen), None)

@@ -1,0 +1,180 @@
+"""What a search has found: every child it trained, and the best of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+from isotropy.discovery.search._space import SearchSpace, State
+from isotropy.discovery.search._strategy import Proposal
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class ScoredChild:
+    """A child network and how well it did.
+
+    Args:
+        proposal: What was trained.
+        accuracy: The share of validation rows that it classified rightly.
+        parameters: How many numbers it learned.
+        epochs: How many passes through the training rows it took.
+        seconds: How long that took.
+    """
+
+    proposal: Proposal
+    accuracy: float
+    parameters: int
+    epochs: int
+    seconds: float
+
+    @property
+    def state(self) -> State:
+        """Its groups and widths."""
+        return self.proposal.state
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search has found so far.
+
+    Args:
+        space: What it ranges over.
+        children: All children that are trained, in the order in which they were finished.
+        by_network: Whether every state stands for its network, so that no network occurs twice.
+        failed: How many trainings ended without an accuracy.
+        running: How many trainings were under way when the study was read.
+
+    Example:
+        >>> space = SearchSpace((1, 8, 8), ("rotation", "vertical flip"), ((4,),))
+        >>> found = SearchResult(
+        ...     space,
+        ...     (
+        ...         ScoredChild(Proposal(State()), 0.875, 1034, 4, 1.0),
+        ...         ScoredChild(Proposal(State(("rotation",))), 0.9375, 266, 4, 1.0),
+        ...     ),
+        ... )
+        >>> found.best.state, found.baseline
+        (State(groups=('rotation',), hidden=0), 0.875)
+        >>> print(found)
+        2 children
+        accuracy  parameters  epochs  groups
+          93.75%         266       4  rotation
+          87.50%        1034       4  no group
+    """
+
+    space: SearchSpace
+    children: tuple[ScoredChild, ...]
+    by_network: bool = True
+    failed: int = 0
+    running: int = 0
+
+    @classmethod
+    def of(
+        cls, storage: str | os.PathLike[str], name: str = "search", space: SearchSpace | None = None
+    ) -> SearchResult:
+        """Read a study without working on it.
+
+        Args:
+            storage: The path of an SQLite file, or a database's URL.
+            name: Of the study.
+            space: What it must range over; ``None`` for whatever it does.
+
+        Raises:
+            ValueError: If there is no such study, or it ranges over something else.
+            ConnectionError: If the database cannot be reached.
+        """
+        from isotropy.discovery.search._database import opened
+        from isotropy.discovery.search._study import existing_study, result_of
+
+        with opened(storage, create=False) as database:
+            study = existing_study(database, name)
+            if space is not None and study.user_attrs["space"] != space.description():
+                raise ValueError(
+                    f"expected a study of the space {space.description()}, "
+                    f"got {study.user_attrs['space']} in study {name!r} at {database.address}"
+                )
+            return result_of(study, space or _space_of(study.user_attrs["space"]))
+
+    @property
+    def best(self) -> ScoredChild | None:
+        """The child that did best, each network at its longest training."""
+        return next(iter(self.top(1)), None)
+
+    @property
+    def baseline(self) -> float | None:
+        """The accuracy of the child of no group, ``None`` while that is not trained."""
+        child = self.trained(State())
+        return None if child is None else child.accuracy
+
+    def top(self, count: int) -> tuple[ScoredChild, ...]:
+        """The best children of different networks, each at its longest training.
+
+        Args:
+            count: How many at most.
+        """
+        longest: dict[State, ScoredChild] = {}
+        for child in self.children:
+            known = longest.get(child.state)
+            if known is None or child.epochs >= known.epochs:
+                longest[child.state] = child
+        found: dict[State, ScoredChild] = {}
+        # Equal accuracies stay in the order of training, so that the answer is the same each time.
+        for child in sorted(longest.values(), key=lambda one: -one.accuracy):
+            if len(found) >= count:
+                break
+            found.setdefault(self._network(child.state), child)
+        return tuple(found.values())
+
+    def trained(self, state: State) -> ScoredChild | None:
+        """The child of a state at its longest training, ``None`` where there is none.
+
+        Args:
+            state: Any state of the space; it stands for its network where the search went by those.
+        """
+        wanted = self.space.network(state) if self.by_network else state
+        found = [child for child in self.children if child.state == wanted]
+        return max(reversed(found), key=lambda one: one.epochs, default=None)
+
+    def _network(self, state: State) -> State:
+        return state if self.by_network else self.space.network(state)
+
+    def __str__(self) -> str:
+        counts = [_counted(len(self.children), "child", "children")]
+        counts += [f"{self.failed} failed"] if self.failed else []
+        counts += [f"{self.running} running"] if self.running else []
+        shown = list(self.top(_SHOWN))
+        baseline = self.trained(State())
+        if baseline is not None and baseline not in shown:
+            shown.append(baseline)
+        if not shown:
+            return ", ".join(counts)
+        rows = [("accuracy", "parameters", "epochs", "groups")]
+        rows += [
+            (f"{one.accuracy:.2%}", str(one.parameters), str(one.epochs), self._label(one.state))
+            for one in shown
+        ]
+        lines = [f"{a:>8}  {p:>10}  {e:>6}  {groups}" for a, p, e, groups in rows]
+        return "\n".join([", ".join(counts), *lines])
+
+    def _label(self, state: State) -> str:
+        if len(self.space.hidden) == 1:
+            return str(state)
+        grids = ", ".join(map(str, self.space.hidden[state.hidden]))
+        return f"{state}; hidden grids {grids}"
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count} {one if count == 1 else many}"
+
+
+def _space_of(description: str) -> SearchSpace:
+    found = json.loads(description)
+    return SearchSpace(
+        tuple(found["image"]),
+        tuple(found["groups"]),
+        tuple(map(tuple, found["hidden"])),
+        found["step"],
+    )

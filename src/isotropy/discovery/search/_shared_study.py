@@ -1,0 +1,235 @@
+"""A study as its workers share it: who trains what, what is trained, and how well it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import optuna
+from optuna.exceptions import UpdateFinishedTrialError
+from optuna.trial import TrialState, create_trial
+
+from isotropy.discovery.search import _trials
+from isotropy.discovery.search._claims import Claims
+from isotropy.discovery.search._database import Database
+from isotropy.discovery.search._search_result import SearchResult
+from isotropy.discovery.search._space import SearchSpace
+from isotropy.discovery.search._start_weights import keep_weights, kept_weights
+from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._study import SETTLING, number_of, result_of
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Record:
+    """What a study holds at one moment.
+
+    Args:
+        scores: Accuracy of every child that is trained, in the order of their finish.
+        taken: Children that are being trained, the earliest claim first.
+    """
+
+    scores: dict[Proposal, float]
+    taken: tuple[Proposal, ...]
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a child starts from.
+
+    Args:
+        weights: By name.
+        epochs: How many passes they have behind them.
+    """
+
+    weights: dict[str, Tensor]
+    epochs: int
+
+
+@dataclass(frozen=True)
+class SharedStudy:
+    """A study as one of its workers sees it.
+
+    Whether a child is trained is said by its trial alone, which ends only once; claims merely keep
+    two workers from training the same.
+
+    Args:
+        database: Where it lives.
+        study: Optuna's.
+        space: What it ranges over.
+        grace: Seconds after which a claim that was not renewed is anybody's.
+    """
+
+    database: Database
+    study: optuna.Study
+    space: SearchSpace
+    grace: float
+    number: int = field(init=False)
+    claims: Claims = field(init=False)
+
+    def __post_init__(self) -> None:
+        number = number_of(self.database, self.study)
+        object.__setattr__(self, "number", number)
+        object.__setattr__(self, "claims", Claims(self.database.engine, number, self.grace))
+
+    def read(self) -> Record:
+        """Read scores and claims."""
+        return self.database.patiently(self._read)
+
+    def _read(self) -> Record:
+        # Claims first: what is finished in between is then seen twice rather than never.
+        running = [_trials.proposal_of_key(key) for key in self.claims.running() if key != SETTLING]
+        scores = _trials.scores(self.study.get_trials(deepcopy=False), self.space)
+        return Record(scores, tuple(one for one in running if one not in scores))
+
+    def claim(self, proposal: Proposal, children: int | None) -> bool:
+        """Claim a child that is not trained.
+
+        Args:
+            proposal: What to train.
+            children: How many children the study is to hold in all; ``None`` for any number.
+
+        Returns:
+            Whether this worker is to train it.
+        """
+        return self.database.patiently(lambda: self._claim(proposal, children))
+
+    def _claim(self, proposal: Proposal, children: int | None) -> bool:
+        if not self.claims.claim(proposal.key):
+            return False
+        self._fail_abandoned(proposal.key)
+        record = self._read()
+        wanted = None if children is None else max(0, children - len(record.scores))
+        if proposal in record.taken[:wanted]:
+            return True
+        self.claims.release(proposal.key)
+        return False
+
+    def _fail_abandoned(self, key: str) -> None:
+        """End the trials of workers that held this claim before and are gone."""
+        for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            if trial.user_attrs.get(_trials.KEY) == key:
+                self._end(self._id(trial.number), TrialState.FAIL)
+
+    def _id(self, number: int) -> int:
+        return self.database.storage.get_trial_id_from_study_id_trial_number(self.number, number)
+
+    def begin(self, proposal: Proposal, notes: Mapping[str, Any]) -> int:
+        """Make the trial of a child that this worker claimed.
+
+        Args:
+            proposal: What is to be trained.
+            notes: What to say of it.
+
+        Returns:
+            Optuna's number of the trial within the database.
+        """
+        trial = create_trial(
+            state=TrialState.RUNNING,
+            params=self.space.params(proposal.state),
+            distributions=_trials.distributions(self.space),
+            user_attrs={_trials.KEY: proposal.key, **notes},
+        )
+
+        def begin() -> int:
+            self._fail_abandoned(proposal.key)
+            return self.database.storage.create_new_trial(self.number, trial)
+
+        return self.database.patiently(begin)
+
+    def finish(
+        self, trial: int, proposal: Proposal, accuracy: float, notes: dict[str, Any]
+    ) -> bool:
+        """Say how well a child does, and give up the claim on it.
+
+        Args:
+            trial: As `begin` gave it.
+            proposal: What was trained.
+            accuracy: A share.
+            notes: What to say of it.
+
+        Returns:
+            Whether this counts: not where another worker has taken the child over meanwhile.
+        """
+        return self.database.patiently(lambda: self._finish(trial, proposal, accuracy, notes))
+
+    def _finish(
+        self, trial: int, proposal: Proposal, accuracy: float, notes: dict[str, Any]
+    ) -> bool:
+        if not self.claims.renew(proposal.key):
+            self._end(trial, TrialState.FAIL)
+            return self._is_complete(trial)
+        try:
+            for key, value in {**notes, _trials.FINISHED: self.claims.now()}.items():
+                self.database.storage.set_trial_user_attr(trial, key, value)
+            self._end(trial, TrialState.COMPLETE, accuracy)
+        except UpdateFinishedTrialError:
+            pass
+        self.claims.release(proposal.key)
+        return self._is_complete(trial)
+
+    def fail(self, trial: int | None, proposal: Proposal) -> None:
+        """Say that a child came to nothing, and give up the claim on it.
+
+        Args:
+            trial: As `begin` gave it; ``None`` where it has not begun.
+            proposal: What was to be trained.
+        """
+
+        def fail() -> None:
+            if trial is not None:
+                self._end(trial, TrialState.FAIL)
+            self.claims.release(proposal.key)
+
+        self.database.patiently(fail)
+
+    def _end(self, trial: int, state: TrialState, accuracy: float | None = None) -> None:
+        """End a trial, unless it was ended before."""
+        values = None if accuracy is None else [accuracy]
+        try:
+            self.database.storage.set_trial_state_values(trial, state, values)
+        except UpdateFinishedTrialError:
+            return
+
+    def _is_complete(self, trial: int) -> bool:
+        return self.database.storage.get_trial(trial).state == TrialState.COMPLETE
+
+    def keep(self, proposal: Proposal, weights: Mapping[str, Tensor]) -> None:
+        """Keep the weights of a child for others to start from.
+
+        Args:
+            proposal: What was trained.
+            weights: By name.
+        """
+        engine = self.database.engine
+        self.database.patiently(lambda: keep_weights(engine, self.number, proposal.key, weights))
+
+    def start_of(self, proposal: Proposal) -> Start | None:
+        """What a child starts from: its start's child at its longest training.
+
+        Args:
+            proposal: What is to be trained.
+
+        Returns:
+            ``None`` where it starts afresh, or no weights were kept.
+        """
+        if proposal.start is None:
+            return None
+        return self.database.patiently(lambda: self._start_of(proposal))
+
+    def _start_of(self, proposal: Proposal) -> Start | None:
+        trained = _trials.children(self.study.get_trials(deepcopy=False), self.space)
+        of_start = [one for one in trained if one.state == proposal.start]
+        for child in sorted(of_start, key=lambda one: -one.epochs):
+            key = child.proposal.key
+            weights = kept_weights(self.database.engine, self.number, key)
+            if weights is not None:
+                return Start(weights, child.epochs)
+        return None
+
+    def result(self) -> SearchResult:
+        """What the study holds."""
+        return self.database.patiently(lambda: result_of(self.study, self.space))

@@ -1,0 +1,134 @@
+"""Children as Optuna's trials, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from isotropy.discovery.search._search_result import ScoredChild
+from isotropy.discovery.search._space import SearchSpace, State
+from isotropy.discovery.search._strategy import Proposal
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
+
+KEY = "key"
+FINISHED = "finished"
+
+
+def state_of_key(key: str) -> State:
+    """The state of a key, as `State.key` makes it.
+
+    Args:
+        key: In one line.
+
+    Example:
+        >>> state_of_key("rotation+vertical flip/0")
+        State(groups=('rotation', 'vertical flip'), hidden=0)
+    """
+    groups, _, hidden = key.rpartition("/")
+    return State(tuple(groups.split("+")) if groups else (), int(hidden))
+
+
+def proposal_of_key(key: str) -> Proposal:
+    """The proposal of a key, as `Proposal.key` makes it.
+
+    Args:
+        key: In one line.
+
+    Example:
+        >>> proposal_of_key("rotation/0@1</0")
+        Proposal(state=State(groups=('rotation',), hidden=0), epochs=1,
+                 start=State(groups=(), hidden=0))
+    """
+    trained, _, start = key.partition("<")
+    state, _, epochs = trained.partition("@")
+    return Proposal(
+        state_of_key(state),
+        int(epochs) if epochs else None,
+        state_of_key(start) if start else None,
+    )
+
+
+def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
+    """Optuna's distributions of a space: a choice for each group.
+
+    Args:
+        space: Of the search.
+    """
+    from optuna.distributions import CategoricalDistribution
+
+    return {name: CategoricalDistribution(values) for name, values in space.choices().items()}
+
+
+def proposal_of(trial: FrozenTrial, space: SearchSpace) -> Proposal | None:
+    """What a trial trains, or ``None`` where that is not settled yet.
+
+    Args:
+        trial: Made by a search, or by a user of Optuna.
+        space: Of the search.
+    """
+    if KEY in trial.user_attrs:
+        return proposal_of_key(trial.user_attrs[KEY])
+    if all(name in trial.params for name in space.choices()):
+        return Proposal(space.from_params(trial.params))
+    return None
+
+
+def finished(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
+    """The trials that have a value, in the order in which they were finished.
+
+    Args:
+        trials: Of one study.
+    """
+    from optuna.trial import TrialState
+
+    ended = [one for one in trials if one.state == TrialState.COMPLETE]
+    return sorted(ended, key=lambda one: (_end(one), one.number))
+
+
+def scores(trials: Iterable[FrozenTrial], space: SearchSpace) -> dict[Proposal, float]:
+    """The accuracy of every child that is trained, in the order in which they were finished.
+
+    Args:
+        trials: Of one study.
+        space: Of the search.
+    """
+    found: dict[Proposal, float] = {}
+    for trial in finished(trials):
+        proposal = proposal_of(trial, space)
+        if proposal is not None and trial.value is not None:
+            found[proposal] = trial.value
+    return found
+
+
+def children(trials: Iterable[FrozenTrial], space: SearchSpace) -> tuple[ScoredChild, ...]:
+    """All children that are trained, in the order in which they were finished.
+
+    Args:
+        trials: Of one study.
+        space: Of the search.
+    """
+    found = []
+    for trial in finished(trials):
+        proposal = proposal_of(trial, space)
+        if proposal is not None and trial.value is not None:
+            found.append(_scored(proposal, trial.value, trial.user_attrs))
+    return tuple(found)
+
+
+def _scored(proposal: Proposal, accuracy: float, attrs: dict[str, Any]) -> ScoredChild:
+    return ScoredChild(
+        proposal,
+        accuracy,
+        int(attrs.get("parameters", 0)),
+        int(attrs.get("epochs", 0)),
+        float(attrs.get("seconds", 0.0)),
+    )
+
+
+def _end(trial: FrozenTrial) -> float:
+    if FINISHED in trial.user_attrs:
+        return float(trial.user_attrs[FINISHED])
+    return 0.0 if trial.datetime_complete is None else trial.datetime_complete.timestamp()

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from isotropy.discovery.search import SearchSpace, State
+from isotropy.discovery.search._score_table import ScoreTable
+from isotropy.discovery.search._strategy import Proposal
+
+GROUPS = (
+    *("rotation", "horizontal flip", "vertical flip", "horizontal translation"),
+    *("horizontal scramble", "vertical scramble", "left vertical scramble"),
+    *("right vertical scramble", "top horizontal scramble"),
+)
+SPACE = SearchSpace((1, 8, 8), GROUPS, ((4,),))
+NETWORKS = tuple(sorted({SPACE.network(state) for state in SPACE.states()}))
+
+
+def made(space=SPACE, networks=NETWORKS, **changes):
+    random = np.random.default_rng(0)
+    shape = len(networks), 3, 4
+    parts = {
+        "name": "made up",
+        "space": space,
+        "networks": networks,
+        "validation": random.integers(0, 201, shape),
+        "test": random.integers(0, 1001, shape),
+        "validation_rows": 200,
+        "test_rows": 1000,
+        "parameters": random.integers(1, 9999, len(networks)),
+    }
+    return ScoreTable(**{**parts, **changes})
+
+
+def test_network_of_every_state_is_that_of_its_weights():
+    table = made()
+    assert all(table.network(state) == SPACE.network(state) for state in SPACE.states())
+
+
+def test_networks_of_several_widths_are_told_apart():
+    space = SearchSpace((1, 8, 8), ("rotation", "horizontal flip", "vertical flip"), ((4,), (6,)))
+    networks = tuple({space.network(state): None for state in space.states()})
+    table = made(space, networks)
+    assert all(table.network(state) == space.network(state) for state in space.states())
+
+
+def test_scores_are_shares_of_rows_after_the_epochs_asked_for():
+    table = made()
+    state = State(("rotation", "vertical flip"))
+    row = NETWORKS.index(SPACE.network(state))
+    assert table.score(Proposal(state), 2) == table.validation[row, 2, -1] / 200
+    assert table.score(Proposal(state, 1), 0) == table.validation[row, 0, 0] / 200
+    assert table.score(Proposal(state, None, state), 1) == table.validation[row, 1, -1] / 200
+    assert table.test_score(Proposal(state, 2), 1) == table.test[row, 1, 1] / 1000
+    assert table.best(1) == table.validation[:, 1, -1].max() / 200
+
+
+def test_it_comes_back_from_its_file(tmp_path):
+    table = made()
+    table.save(tmp_path / "table.safetensors")
+    back = ScoreTable.load(tmp_path / "table.safetensors")
+    assert (back.name, back.space, back.networks) == (table.name, table.space, table.networks)
+    assert (back.validation_rows, back.test_rows) == (200, 1000)
+    for part in ("validation", "test", "parameters"):
+        np.testing.assert_array_equal(getattr(back, part), getattr(table, part))
+
+
+def test_other_files_are_refused(tmp_path):
+    place = tmp_path / "table.safetensors"
+    with pytest.raises(ValueError, match="expected the file of a score table"):
+        ScoreTable.load(place)
+    made().save(place)
+    place.write_bytes(place.read_bytes()[:-100])
+    with pytest.raises(ValueError, match="got a damaged file"):
+        ScoreTable.load(place)
+    save_file({"x": torch.zeros(1)}, place)
+    with pytest.raises(ValueError, match="expected a score table of isotropy, got another file"):
+        ScoreTable.load(place)
+    save_file({"x": torch.zeros(1)}, place, {"isotropy_score_table": "1"})
+    with pytest.raises(ValueError, match="got a damaged file"):
+        ScoreTable.load(place)
+    save_file({"x": torch.zeros(1)}, place, {"isotropy_score_table": "99"})
+    with pytest.raises(ValueError, match="expected a score table of format 1 or older, got 99"):
+        ScoreTable.load(place)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"validation": np.zeros((3, 3, 4), int)}, "expected validation counts of shape"),
+        ({"test": np.zeros((len(NETWORKS), 3, 5), int)}, "expected test counts of shape"),
+        ({"test": np.zeros((len(NETWORKS), 3, 4))}, "expected test counts in whole numbers"),
+        ({"validation_rows": 10}, "expected validation counts from 0 to 10"),
+        ({"parameters": np.zeros(2, int)}, "numbers of parameters"),
+        ({"networks": (NETWORKS[0],) * len(NETWORKS)}, "expected every network once"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        made(**changes)
+
+
+def test_a_table_that_lacks_a_network_says_so():
+    few = tuple(one for one in NETWORKS if one.groups)
+    with pytest.raises(ValueError, match="expected all networks of the space, got none for"):
+        made(networks=few).network_of(State())
+
+
+@pytest.mark.parametrize(
+    ("proposal", "seed", "message"),
+    [
+        (Proposal(State(), None, State(("rotation",))), 0, "starts from 'rotation/0'"),
+        (Proposal(State(), 5), 0, "expected from 1 to 4 epochs, got 5"),
+        (Proposal(State()), 3, "expected a seed from 0 to 2, got 3"),
+        (Proposal(State(("no such",))), 0, "expected a state of the space"),
+    ],
+)
+def test_what_is_not_tabulated_is_refused(proposal, seed, message):
+    with pytest.raises(ValueError, match=message):
+        made().score(proposal, seed)

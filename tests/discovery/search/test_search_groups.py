@@ -1,0 +1,211 @@
+import pytest
+
+from isotropy._run import Step
+from isotropy.discovery.search import SearchSpace, State, Trained
+from isotropy.discovery.search._database import opened
+from isotropy.discovery.search._search_groups import child_seed, search_groups
+from isotropy.discovery.search._search_result import SearchResult
+from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._study import existing_study
+
+
+def search(fakes, folder, child=None, **options):
+    options = {
+        "strategy": fakes.InOrder(),
+        "storage": folder / "study.db",
+        "by_network": False,
+        "grace": fakes.GRACE,
+        **options,
+    }
+    return search_groups(child or fakes.FakeChild(folder / "log"), fakes.SPACE, **options)
+
+
+def accuracies(result):
+    return {child.proposal: child.accuracy for child in result.children}
+
+
+def expected(fakes):
+    """What each child must give, worked out without a search."""
+    space = fakes.SPACE
+    return {
+        Proposal(state): fakes.accuracy(state, child_seed(0, space, state))
+        for state in space.states()
+    }
+
+
+def test_every_state_is_trained_once_in_order(fakes, tmp_path):
+    result = search(fakes, tmp_path)
+    assert list(accuracies(result).items()) == list(expected(fakes).items())
+    assert [key for _, key in fakes.noted(tmp_path / "log", "began")] == [
+        state.key for state in fakes.SPACE.states()
+    ]
+    again = search(fakes, tmp_path)
+    assert again == result
+    assert len(fakes.noted(tmp_path / "log", "began")) == 16
+
+
+def test_by_network_every_network_is_trained_once(fakes, tmp_path):
+    result = search(fakes, tmp_path, by_network=True)
+    networks = {fakes.SPACE.network(state) for state in fakes.SPACE.states()}
+    assert sorted(child.state for child in result.children) == sorted(networks)
+    assert len(networks) < 16
+    assert result.trained(State(("rotation", "vertical flip"))).state in networks
+
+
+def test_a_search_stops_at_the_number_of_children_and_goes_on_from_there(fakes, tmp_path):
+    steps = []
+    assert len(search(fakes, tmp_path, children=5, progress=steps.append).children) == 5
+    assert steps[0] == Step(0, 5, "no group")
+    assert steps[-1].done == 5
+    assert len(search(fakes, tmp_path, children=5).children) == 5
+    assert len(search(fakes, tmp_path, children=7).children) == 7
+    assert len(fakes.noted(tmp_path / "log", "began")) == 7
+
+
+def test_without_storage_nothing_is_left(fakes, tmp_path):
+    result = search(fakes, tmp_path, storage=None, children=3)
+    assert len(result.children) == 3
+    assert [one.name for one in tmp_path.iterdir()] == ["log"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
+def test_a_child_that_fails_ends_the_call_and_may_be_tried_again(fakes, tmp_path, error):
+    class Failing(fakes.FakeChild):
+        def __call__(self, state, **options):
+            if len(fakes.noted(self.log, "ended")) == 2:
+                raise error
+            return super().__call__(state, **options)
+
+    with pytest.raises(error):
+        search(fakes, tmp_path, Failing(tmp_path / "log"))
+    kept = SearchResult.of(tmp_path / "study.db")
+    assert (len(kept.children), kept.failed, kept.running) == (2, 1, 0)
+    # At once, though the claim would have lasted longer.
+    after = search(fakes, tmp_path, children=3, grace=600.0)
+    assert (len(after.children), after.failed) == (3, 1)
+
+
+@pytest.mark.parametrize("value", [float("nan"), 1.5])
+def test_an_accuracy_that_is_none_is_refused(fakes, tmp_path, value):
+    class Wrong(fakes.FakeChild):
+        def __call__(self, state, **options):
+            return Trained(value, 1, 1)
+
+    with pytest.raises(ValueError, match="expected an accuracy between 0 and 1"):
+        search(fakes, tmp_path, Wrong(tmp_path / "log"))
+
+
+def test_a_strategy_that_repeats_itself_is_refused(fakes, tmp_path):
+    class Stubborn:
+        def propose(self, scores, taken):
+            return Proposal(State())
+
+    with pytest.raises(ValueError, match="expected a strategy that proposes what is not trained"):
+        search(fakes, tmp_path, strategy=Stubborn())
+
+
+class ShortThenLong:
+    """Trains no group for one epoch, goes on with it, and starts rotation from it."""
+
+    def __init__(self, keeps_weights):
+        self.keeps_weights = keeps_weights
+
+    def propose(self, scores, taken):
+        plan = [
+            Proposal(State(), epochs=1),
+            Proposal(State(), start=State()),
+            Proposal(State(("rotation",)), start=State()),
+        ]
+        return next((one for one in plan if one not in scores and one not in taken), None)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_children_start_from_kept_weights(fakes, tmp_path, keeps):
+    starts, passes = [], []
+
+    class Recording(fakes.FakeChild):
+        usual_epochs = 4
+
+        def __call__(self, state, *, seed, epochs=None, start=None):
+            starts.append(start)
+            passes.append(epochs)
+            trained = super().__call__(state, seed=seed, epochs=epochs)
+            weights = {"step": trained.weights["bias"] + len(starts)}
+            return Trained(trained.accuracy, 1, trained.epochs, weights)
+
+    child = Recording(tmp_path / "log")
+    result = search(fakes, tmp_path, child, strategy=ShortThenLong(keeps))
+    assert [one.epochs for one in result.children] == [1, 4, 4]
+    assert passes == [1, 3 if keeps else None, None]  # of its own four, one is behind it
+    values = [None if one is None else one["step"].tolist() for one in starts]
+    # The long training of no group is the second call; rotation starts from it.
+    assert values == ([None, [1.0, 1.0], [2.0, 2.0]] if keeps else [None, None, None])
+    with opened(tmp_path / "study.db", create=False) as database:
+        trials = existing_study(database, "search").trials
+    noted = [one.user_attrs.get("start weights") for one in trials]
+    assert noted == [None, *["found" if keeps else "missing"] * 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"children": 0}, "at least one child"),
+        ({"grace": 0.0}, "positive number of seconds"),
+        ({"grace": float("nan")}, "positive number of seconds"),
+        ({"name": ""}, "expected a name"),
+    ],
+)
+def test_arguments_out_of_range_are_refused(fakes, tmp_path, options, said):
+    with pytest.raises(ValueError, match=said):
+        search(fakes, tmp_path, **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_study_of_another_child_is_refused(fakes, tmp_path):
+    class Other(fakes.FakeChild):
+        def fingerprint(self):
+            return "other child"
+
+    search(fakes, tmp_path, children=1)
+    with pytest.raises(ValueError, match="the child other child, got fake child"):
+        search(fakes, tmp_path, Other(tmp_path / "log"), children=2)
+    with pytest.raises(ValueError, match="the seed 5, got 0"):
+        search(fakes, tmp_path, seed=5)
+
+
+def test_of_four_workers_one_is_killed_and_every_state_is_trained(fakes, workers, tmp_path):
+    log, storage = tmp_path / "log", tmp_path / "study.db"
+    victim = workers(storage, log, 4, hang=1)
+    result = SearchResult.of(storage)
+    assert accuracies(result) == expected(fakes)
+    assert (result.failed, result.running) == (1, 0)
+    ended = [key for _, key in fakes.noted(log, "ended")]
+    assert sorted(ended) == sorted(state.key for state in fakes.SPACE.states())
+    began = fakes.noted(log, "began")
+    assert sorted(key for _, key in began) == sorted([*ended, victim])
+    assert len({pid for pid, _ in began}) > 2
+
+
+def test_a_search_whose_only_worker_was_killed_goes_on(fakes, workers, tmp_path):
+    log, storage = tmp_path / "log", tmp_path / "study.db"
+    keys = [state.key for state in fakes.SPACE.states()]
+    assert workers(storage, log, 1, hang=6) == keys[5]
+    assert [key for _, key in fakes.noted(log, "ended")] == keys[:5]
+    result = search(fakes, tmp_path)
+    assert accuracies(result) == expected(fakes)
+    assert (result.failed, result.running) == (1, 0)
+    assert sorted(key for _, key in fakes.noted(log, "began")) == sorted([*keys, keys[5]])
+
+
+def test_neither_optuna_nor_sqlalchemy_is_needed_to_import(worker_script):
+    _, imported, _ = worker_script
+    assert imported == []
+
+
+def test_several_hidden_grids_are_searched_too(fakes, tmp_path):
+    space = SearchSpace((1, 4, 4), ("rotation",), ((4,), (2,)))
+    child = fakes.FakeChild(tmp_path / "log")
+    result = search_groups(child, space, strategy=fakes.InOrder(space), storage=tmp_path / "s.db")
+    assert sorted(one.state for one in result.children) == sorted(space.states())
+    assert SearchResult.of(tmp_path / "s.db").space == space
+    assert "hidden grids 2" in str(result)

@@ -1,0 +1,257 @@
+import io
+import json
+import sqlite3
+from contextlib import closing
+
+import optuna
+import pytest
+
+from isotropy.discovery.search import SearchSpace, State
+from isotropy.discovery.search._database import opened
+from isotropy.discovery.search._random_search import RandomSearch
+from isotropy.discovery.search._sampler import StrategySampler
+from isotropy.discovery.search._search_groups import child_seed, search_groups
+from isotropy.discovery.search._search_result import ScoredChild, SearchResult
+from isotropy.discovery.search._shared_study import SharedStudy
+from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._study import shared_study
+from isotropy.discovery.search._trials import proposal_of_key
+
+SPACE = SearchSpace((1, 4, 4), ("rotation", "vertical flip"), ((4,), (2,)))
+SETTINGS = {"space": SPACE.description(), "child": "a child", "seed": 0, "by_network": True}
+ROTATION = Proposal(State(("rotation",)))
+
+
+@pytest.fixture(autouse=True)
+def quiet_optuna():
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    yield
+    optuna.logging.set_verbosity(before)
+
+
+@pytest.fixture
+def database(tmp_path):
+    with opened(tmp_path / "study.db") as database:
+        yield database
+
+
+def worker(database, grace=60.0):
+    return SharedStudy(database, shared_study(database, "search", SETTINGS), SPACE, grace)
+
+
+def everything(path):
+    with closing(sqlite3.connect(path)) as connection:
+        return list(connection.iterdump())
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("space", SearchSpace((1, 4, 4), ("rotation",), ((4,),)).description(), "the space"),
+        ("child", "another child", "the child another child, got a child"),
+        ("seed", 1, "the seed 1, got 0"),
+        ("by_network", False, "by_network False, got True"),
+    ],
+)
+def test_a_study_of_something_else_is_refused_and_left_alone(database, tmp_path, key, value, said):
+    shared_study(database, "search", SETTINGS)
+    before = everything(tmp_path / "study.db")
+    with pytest.raises(ValueError, match="expected a study with") as caught:
+        shared_study(database, "search", {**SETTINGS, key: value})
+    assert said in str(caught.value)
+    assert everything(tmp_path / "study.db") == before
+
+
+def test_a_study_made_by_something_else_is_refused(database):
+    study = optuna.create_study(storage=database.storage, study_name="search")
+    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
+    with pytest.raises(ValueError, match="which something else has made"):
+        shared_study(database, "search", SETTINGS)
+    assert study.user_attrs == {}
+
+
+def test_keys_give_their_proposals_back():
+    for state in SPACE.states():
+        for epochs in (None, 1, 12):
+            for start in (None, State(), state):
+                proposal = Proposal(state, epochs, start)
+                assert proposal_of_key(proposal.key) == proposal
+
+
+def test_seeds_are_stable_and_different():
+    seeds = {child_seed(seed, SPACE, state) for seed in (0, 1) for state in SPACE.states()}
+    assert len(seeds) == 2 * 8
+    assert all(0 <= seed < 2**63 for seed in seeds)
+    # written down once: a study may be continued by a later version
+    plain = SearchSpace((1, 8, 8), ("rotation",), ((4,),))
+    assert child_seed(0, plain, State(("rotation",))) == 2052043831304454288
+
+
+def test_a_child_is_claimed_begun_and_finished(database):
+    mine, other = worker(database), worker(database)
+    assert mine.claim(ROTATION, None)
+    assert not other.claim(ROTATION, None)
+    trial = mine.begin(ROTATION, {"seed": 3})
+    assert other.read().taken == (ROTATION,)
+    assert mine.finish(trial, ROTATION, 0.75, {"parameters": 7, "epochs": 4, "seconds": 2.0})
+    assert other.read().scores == {ROTATION: 0.75}
+    assert other.read().taken == ()
+    assert not other.claim(ROTATION, None)
+    assert other.result().children == (ScoredChild(ROTATION, 0.75, 7, 4, 2.0),)
+
+
+def test_a_dead_workers_child_is_taken_over_and_its_late_report_does_not_count(database):
+    dead, heir = worker(database, grace=1e-6), worker(database, grace=1e-6)
+    assert dead.claim(ROTATION, None) is False  # it expired before it could be looked at
+    slow = worker(database)
+    assert slow.claim(ROTATION, None)
+    first = slow.begin(ROTATION, {})
+    assert heir.claims.claim(ROTATION.key)
+    heir._fail_abandoned(ROTATION.key)
+    second = heir.begin(ROTATION, {})
+    assert not slow.finish(first, ROTATION, 0.1, {})
+    assert heir.finish(second, ROTATION, 0.9, {})
+    assert heir.read().scores == {ROTATION: 0.9}
+    states = [trial.state.name for trial in heir.study.get_trials()]
+    assert states == ["FAIL", "COMPLETE"]
+
+
+def test_whoever_ends_a_trial_first_decides(database):
+    # The holder passes the look at its claim, and is overtaken before it reports.
+    slow = worker(database)
+    assert slow.claim(ROTATION, None)
+    first = slow.begin(ROTATION, {})
+    slow._fail_abandoned(ROTATION.key)
+    assert not slow.finish(first, ROTATION, 0.1, {})
+    assert slow.read().scores == {}
+
+
+def test_a_report_whose_answer_was_lost_may_be_repeated(database):
+    mine = worker(database)
+    assert mine.claim(ROTATION, None)
+    trial = mine.begin(ROTATION, {})
+    assert mine.finish(trial, ROTATION, 0.5, {})
+    assert mine.finish(trial, ROTATION, 0.5, {})
+    assert mine.read().scores == {ROTATION: 0.5}
+
+
+def test_no_more_children_are_claimed_than_wanted(database):
+    first, second = worker(database), worker(database)
+    assert first.claim(ROTATION, 1)
+    assert not second.claim(Proposal(State()), 1)
+    assert second.read().taken == (ROTATION,)
+    assert second.claim(Proposal(State()), 2)
+
+
+def test_a_result_is_read_without_a_worker(database, tmp_path, fakes):
+    path = tmp_path / "study.db"
+    child = fakes.FakeChild(tmp_path / "log")
+    found = search_groups(child, SPACE, strategy=RandomSearch(SPACE, 0), storage=path)
+    assert SearchResult.of(path) == found
+    assert SearchResult.of(path, "search", SPACE) == found
+    with pytest.raises(ValueError, match="got 'other' where there are: 'search'"):
+        SearchResult.of(path, "other")
+    with pytest.raises(ValueError, match="expected a study of the space"):
+        SearchResult.of(path, "search", fakes.SPACE)
+
+
+def child(groups, accuracy, epochs=4, hidden=0):
+    return ScoredChild(Proposal(State(groups, hidden), epochs), accuracy, 5, epochs, 1.0)
+
+
+def test_the_best_are_different_networks_at_their_longest_training():
+    space = SearchSpace((1, 4, 4), ("rotation", "horizontal flip", "vertical flip"), ((4,),))
+    everything = space.groups
+    children = (
+        child((), 0.5),
+        child(("rotation",), 0.9, epochs=1),
+        child(("rotation",), 0.7),
+        child(("rotation", "vertical flip"), 0.8),
+        child(everything, 0.6),  # the same network as the one before
+    )
+    found = SearchResult(space, children, by_network=False)
+    assert found.top(3) == (children[3], children[2], children[0])
+    assert found.best == children[3]
+    assert found.baseline == 0.5
+    assert found.trained(State(("rotation",))) == children[2]
+    assert found.trained(State(("horizontal flip",))) is None
+    assert "80.00%" in str(found)
+    assert SearchResult(space, ()).best is None
+    assert str(SearchResult(space, (), failed=2, running=1)) == "0 children, 2 failed, 1 running"
+
+
+def test_a_strategy_samples_for_plain_optuna(fakes):
+    sampler = StrategySampler(fakes.InOrder(SPACE), SPACE)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    study.optimize(lambda trial: len(sampler.proposal(trial).state.groups), n_trials=100)
+    done = [one for one in study.trials if one.state.name == "COMPLETE"]
+    assert [SPACE.from_params(one.params) for one in done] == list(SPACE.states())
+    assert [one.state.name for one in study.trials[8:]] == ["PRUNED"]
+
+
+def test_the_sampler_keeps_epochs_and_start_and_sees_what_runs():
+    seen = []
+
+    class Recording:
+        def propose(self, scores, taken):
+            seen.append((dict(scores), set(taken)))
+            return Proposal(State(("rotation",)), epochs=len(seen), start=State())
+
+    sampler = StrategySampler(Recording(), SPACE)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    running, ended = study.ask(), study.ask()
+    first, second = sampler.proposal(running), sampler.proposal(ended)
+    assert second == Proposal(State(("rotation",)), 2, State())
+    study.tell(ended, 0.5)
+    sampler.proposal(study.ask())
+    assert seen == [({}, set()), ({}, {first}), ({second: 0.5}, {first})]
+
+
+def test_an_enqueued_trial_and_parameters_beside_the_space_are_left_to_the_user(fakes):
+    sampler = StrategySampler(fakes.InOrder(SPACE), SPACE)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    wanted = State(("vertical flip",), 1)
+    study.enqueue_trial(SPACE.params(wanted))
+    trial = study.ask()
+    assert sampler.proposal(trial) == Proposal(wanted)
+    assert 0 <= trial.suggest_float("rate", 0, 1) <= 1
+
+
+def get(application, path):
+    said = {}
+    environment = {
+        "REQUEST_METHOD": "GET",
+        "PATH_INFO": path,
+        "QUERY_STRING": "",
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": "80",
+        "wsgi.url_scheme": "http",
+        "wsgi.input": io.BytesIO(),
+        "wsgi.errors": io.StringIO(),
+    }
+
+    def start_response(status, headers, error=None):
+        said["status"] = status
+
+    body = b"".join(application(environment, start_response))
+    assert said["status"].startswith("200")
+    return json.loads(body)
+
+
+def test_the_dashboard_shows_a_search(tmp_path, fakes):
+    optuna_dashboard = pytest.importorskip("optuna_dashboard")
+    path = tmp_path / "study.db"
+    search_groups(
+        fakes.FakeChild(tmp_path / "log"), SPACE, strategy=fakes.InOrder(SPACE), storage=path
+    )
+    with opened(path) as database:
+        application = optuna_dashboard.wsgi(database.storage)
+        studies = get(application, "/api/studies")["study_summaries"]
+        assert [one["study_name"] for one in studies] == ["search"]
+        shown = get(application, f"/api/studies/{studies[0]['study_id']}")
+    assert {one["name"] for one in shown["union_search_space"]} == set(SPACE.choices())
+    assert len(shown["trials"]) == len(list(SPACE.states()))
+    attributes = {one["key"] for one in shown["trials"][0]["user_attrs"]}
+    wanted = {"key", "seed", "worker", "parameters", "epochs", "seconds", "finished"}
+    assert attributes == wanted

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from isotropy.discovery.search import SearchSpace
+from isotropy.discovery.search._random_search import RandomSearch
+from isotropy.discovery.search._tpe import TPE
+
+pytest.importorskip("optuna")
+
+GROUPS = (
+    *("rotation", "horizontal flip", "vertical flip", "horizontal scramble"),
+    *("vertical scramble", "left vertical scramble"),
+)
+SPACE = SearchSpace((1, 8, 8), GROUPS, ((4,),))
+WEIGHTS = dict(zip(GROUPS, (0.05, -0.08, 0.1, -0.04, 0.07, -0.06), strict=True))
+
+
+def needed(strategy):
+    """How many children until the one with all good groups and no other."""
+    best = sum(weight for weight in WEIGHTS.values() if weight > 0)
+    scores = {}
+    while not scores or max(scores.values()) < 0.5 + best - 1e-9:
+        proposal = strategy.propose(scores, ())
+        assert proposal not in scores
+        scores[proposal] = 0.5 + sum(WEIGHTS[name] for name in proposal.state.groups)
+    return len(scores)
+
+
+def test_it_learns_which_groups_are_good():
+    tpe = np.mean([needed(TPE(SPACE, seed)) for seed in range(8)])
+    random = np.mean([needed(RandomSearch(SPACE, seed)) for seed in range(8)])
+    assert tpe < 0.8 * random
+
+
+def test_scores_of_another_study_are_not_mixed_in():
+    first, second = TPE(SPACE, 0), TPE(SPACE, 0)
+    states = list(SPACE.states())[:20]
+    first.propose({p: 0.1 * k for k, p in enumerate(map(_proposal, states[:15]))}, ())
+    scores = {p: 0.9 - 0.01 * k for k, p in enumerate(map(_proposal, states))}
+    assert first.propose(scores, ()) == second.propose(scores, ())
+
+
+def _proposal(state):
+    from isotropy.discovery.search._strategy import Proposal
+
+    return Proposal(state)
+
+
+def test_no_tries_are_refused():
+    with pytest.raises(ValueError, match="expected at least one try, got 0"):
+        TPE(SPACE, 0, tries=0)
