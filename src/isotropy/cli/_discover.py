@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from isotropy.cli._frame import Answer, Frame, verb
+from isotropy.cli._group_search import StrategyOption, require_search, telling_what_is_kept
 
 if TYPE_CHECKING:
     from isotropy._run import ProgressCallback
@@ -27,6 +28,7 @@ class MethodOption(StrEnum):
     permutations = "permutations"
     generators = "generators"
     layers = "layers"
+    groups = "groups"
 
 
 class TaskOption(StrEnum):
@@ -65,7 +67,11 @@ def discover(
     ] = False,
     candidates: Annotated[
         str | None,
-        typer.Option(metavar='"GROUP, …"', help='Groups to try as well: "Z(12), S(3)+S(9)".'),
+        typer.Option(
+            metavar='"GROUP, …"',
+            help='Groups to try as well: "Z(12), S(3)+S(9)"; with --method groups the only ones: '
+            '"rotation, horizontal flip".',
+        ),
     ] = None,
     blocks: Annotated[
         int | None,
@@ -77,7 +83,26 @@ def discover(
         list[MethodOption] | None,
         typer.Option(
             help="What to look for, by default all that suits the data; generators: continuous "
-            "symmetries; layers: of networks for images, and motions of these."
+            "symmetries; layers: of networks for images, and motions of these; groups: sets of "
+            "them that layers may commute with, by training many networks."
+        ),
+    ] = None,
+    study: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|URL",
+            help="With --method groups: keep what is trained in this SQLite file or PostgreSQL "
+            "database. The same command goes on with it, and several at once share the work.",
+        ),
+    ] = None,
+    strategy: Annotated[
+        StrategyOption | None,
+        typer.Option(help="With --method groups: how to search, by default lattice."),
+    ] = None,
+    children: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="With --method groups: train at most N networks, by default 60."
         ),
     ] = None,
     margin: Annotated[
@@ -121,7 +146,7 @@ def discover(
     """Find the symmetries of a task, name them, and confirm them by test."""
     from isotropy.data import load
     from isotropy.discovery import discover, example_tasks
-    from isotropy.discovery._discover import METHODS
+    from isotropy.discovery._methods import METHODS
 
     seed = 0 if frame.seed is None else frame.seed
     if data is None:
@@ -135,10 +160,12 @@ def discover(
         _require_certifiable(tasks, delta, tolerance, groups)
     elif delta is not None or tolerance is not None:
         raise ValueError("expected --certify with --delta or --tolerance, got no --certify")
+    searching = method == [MethodOption.groups]
+    require_search(searching, study, strategy, children)
     if out is not None and out.exists() and not out.is_dir():
         raise ValueError(f"expected a folder to save to, got the file {str(out)!r}")
     found: dict[str, Findings] = {}
-    with frame.progress("discovering") as progress:
+    with telling_what_is_kept(searching, study), frame.progress("discovering") as progress:
         for name, one in tasks.items():
             found[name] = discover(
                 one,
@@ -148,6 +175,9 @@ def discover(
                 methods=[one.value for one in method] if method else METHODS,
                 margin=margin,
                 near_margin=near_margin,
+                study=study,
+                strategy="lattice" if strategy is None else strategy.value,
+                children=children,
                 seed=seed,
                 progress=progress,
             )
@@ -328,7 +358,9 @@ def _text(
         lines += [f"  {finding}" for finding in findings.trivial]
         if len(found) == 1:
             lines += [f"  {note}" for note in findings.notes]
-        if any(isinstance(one, str) and one.startswith("layer ") for one in findings.tried):
+        if any(
+            isinstance(one, str) and one.startswith(("layer ", "child ")) for one in findings.tried
+        ):
             lines += ["", "  tried:", *(f"    {_tried(one)}" for one in findings.tried)]
         lines.append("")
     seconds = sum(findings.seconds for findings in found.values())

@@ -53,6 +53,12 @@ from isotropy.discovery.layerwise import (
 )
 from isotropy.discovery.naming._automorphisms import Automorphisms, automorphisms
 from isotropy.discovery.naming._naming import SharingName, name_sharing
+from isotropy.discovery.search import GridChild, ScoreTable, SearchSpace, State, Training
+from isotropy.discovery.search._deep_q import DeepQ
+from isotropy.discovery.search._lattice_search import LatticeSearch
+from isotropy.discovery.search._replay import replay
+from isotropy.discovery.search._search_groups import search_groups
+from isotropy.discovery.search._search_result import SearchResult
 from isotropy.discovery.sharing._assignment import (
     canonical_labels,
     hard_assignment,
@@ -89,11 +95,14 @@ __all__ = [
     "ColumnBlocks",
     "DataConstraints",
     "DataSupport",
+    "DeepQ",
     "Finding",
     "Findings",
     "FitOptions",
     "GeneratorFindings",
+    "GridChild",
     "HomogeneousModel",
+    "LatticeSearch",
     "LayerShares",
     "LayerType",
     "LayerwiseResult",
@@ -106,12 +115,17 @@ __all__ = [
     "OrbitAverage",
     "PartitionEvidence",
     "Relaxed",
+    "ScoreTable",
+    "SearchResult",
+    "SearchSpace",
     "SharingName",
     "SmoothFit",
     "SnappedAlgebra",
     "SoftComparison",
     "SoftOffer",
     "StandardisedModel",
+    "State",
+    "Training",
     "action_class",
     "automorphisms",
     "averaged",
@@ -146,9 +160,11 @@ __all__ = [
     "orbit_average",
     "rank_penalty",
     "relax_sharing",
+    "replay",
     "rounded",
     "row_entropy",
     "row_softmax",
+    "search_groups",
     "set_partitions",
     "shared_solutions",
     "sinkhorn",

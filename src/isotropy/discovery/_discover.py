@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +17,13 @@ from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.data import Dataset
 from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._methods import (
+    METHODS,
+    Method,
+    checked_methods,
+    refuse_options,
+    refuse_search_options,
+)
 from isotropy.discovery._nearly import NearClaim, offered, standing
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, holm
@@ -32,6 +40,7 @@ from isotropy.discovery.generators._continuous import (
 from isotropy.discovery.generators._search import Blocks, CannotTell
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.images._discover_images import discover_images
+from isotropy.discovery.images._group_search import discover_groups
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._permutation_claim import (
@@ -42,8 +51,6 @@ from isotropy.discovery.permutations._permutation_claim import (
 )
 from isotropy.discovery.permutations._proposals import Proposals, propose
 
-Method = Literal["permutations", "generators", "layers"]
-METHODS: tuple[Method, ...] = ("permutations", "generators", "layers")
 # a predictor of the other kind is taken where it leaves so much less
 _BETTER = 1.05
 # shares of variance or entropy, unexplained, that are worth a note
@@ -64,6 +71,9 @@ def discover(
     near_margin: float = 0.5,
     level: float = 0.05,
     fit_models: bool = True,
+    study: str | os.PathLike[str] | None = None,
+    strategy: str = "lattice",
+    children: int | None = None,
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Findings:
@@ -87,6 +97,12 @@ def discover(
     others whose first layers are strict; each must lose no more than ``margin``, on the third
     part, to the best one built without its symmetry. Shifts wrap around the edges of the image.
 
+    With ``methods="groups"``, dozens of small networks are trained on the first part instead, each
+    with hidden layers that commute with another set of the twelve grid transformations
+    (``search_groups``). The best sets are claims: networks fitted to the second part with their
+    weights shared so must lose no more than ``margin``, on the third, to a free one, to the best
+    one with a single group, and to those of other claims that lack one of its groups.
+
     Where a symmetry is confirmed but surely costs something, it comes with a soft model as well,
     which prefers the symmetry and is not bound to it (``Finding.soft``). One that costs more than
     ``margin``, but surely less than ``near_margin``, is no finding: it is in ``Findings.nearly``
@@ -97,7 +113,8 @@ def discover(
     Args:
         X: Inputs, shape ``(N, n)``, ``(N, n, channels)`` for sequences and sets,
             ``(N, channels, height, width)`` for images; or a ``Dataset``. With
-            ``methods="layers"``, arrays of shape ``(N, height, width)`` are images of one channel.
+            ``methods="layers"`` or ``"groups"``, arrays of shape ``(N, height, width)`` are images
+            of one channel.
         y: Targets: ``(N,)`` or ``(N, m)`` of numbers, ``(N, m, channels)``, or ``(N,)`` classes.
         task: ``"regression"`` or ``"classification"``; by default told from the targets, as
             ``isotropy.data.load`` does.
@@ -105,17 +122,24 @@ def discover(
         channels_first: Whether sequences and sets have shape ``(N, channels, n)`` instead.
         candidates: Groups to try as well, such as ``"Z(12)"`` or ``"S(3)+S(9)"``, acting on
             positions in their order (and on outputs alike, where there are as many), or on the
-            pixels of an image, row by row.
+            pixels of an image, row by row. For ``"groups"``, names of the grid transformations that
+            sets are made of, by default all that act on the images.
         blocks: Columns that a continuous symmetry moves alike: a number k of consecutive blocks,
             or the columns (or names) of each. By default told from names such as px1, px2, else
             every k is tried.
         methods: What to look for: ``"permutations"``, ``"generators"`` of continuous symmetries;
-            ``"layers"`` and motions of images, which is all that is looked for in these.
+            ``"layers"`` and motions of images, which is all that is looked for in these by
+            default; ``"groups"`` of images alone, by a search that takes minutes.
         margin: The largest cost that still counts as a symmetry.
         near_margin: The largest cost of a symmetry that is worth a soft model; not looked for
             where it is no more than ``margin``, nor without ``fit_models``, nor in images.
         level: The chance of confirming anything false.
         fit_models: Whether to fit a model with each symmetry that is found.
+        study: For ``"groups"``, the path of an SQLite file or the URL of a PostgreSQL database
+            that keeps the networks' scores. A call with the same data, options and study goes on
+            with it; several at once, in any number of processes, share the work.
+        strategy: Of that search: ``"lattice"``, ``"dqn"``, ``"random"`` or ``"tpe"``.
+        children: How many networks it trains at most, by default 60.
         seed: Of splits, networks and random group elements.
         progress: Told what is being done.
 
@@ -125,8 +149,9 @@ def discover(
 
     Raises:
         ValueError: If values are missing, inputs or targets constant, rows too few to split, images
-            too small or without classes, a method or option is for data of another kind, or
-            ``near_margin`` is not a share below 1.
+            too small, too large or without classes, a method or option is for data of another
+            kind, ``near_margin`` is not a share below 1, or the study is of another search.
+        ConnectionError: If the database of the study cannot be reached.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -137,12 +162,27 @@ def discover(
     """
     started = time.perf_counter()
     tell = progress or (lambda step: None)
-    methods = _checked_methods(methods, X)
+    methods = checked_methods(methods, X)
     if not 0 <= near_margin < 1:
         raise ValueError(f"expected a near_margin of at least 0 and below 1, got {near_margin!r}")
     softening = fit_models and near_margin > margin
+    if methods == ("groups",):
+        refuse_options(blocks=blocks, channels_first=channels_first or None)
+        return discover_groups(
+            ImageData.of(X, y, task, groups),
+            names=candidates,
+            study=study,
+            strategy=strategy,
+            children=children,
+            margin=margin,
+            level=level,
+            fit_models=fit_models,
+            seed=seed,
+            progress=progress,
+        )
+    refuse_search_options(study, strategy, children)
     if methods == ("layers",):
-        _refuse_options(blocks=blocks, channels_first=channels_first or None)
+        refuse_options(blocks=blocks, channels_first=channels_first or None)
         return discover_images(
             ImageData.of(X, y, task, groups),
             candidates=candidates,
@@ -233,31 +273,6 @@ def discover(
         rival = smooth_predictor(seen, seed + 1)
     nearly = offered(near, seen, outside, rival, rivals=found, level=level, seed=seed)
     return Findings(found, tried, time.perf_counter() - started, notes, trivial, nearly)
-
-
-def _checked_methods(methods: Any, x: Any) -> tuple[Method, ...]:
-    """The methods that apply to data with so many axes."""
-    chosen = (methods,) if isinstance(methods, str) else tuple(methods)
-    if not chosen or not set(chosen) <= set(METHODS):
-        raise ValueError(f"expected methods among {', '.join(METHODS)}, got {methods!r:.80}")
-    axes = x.x.ndim if isinstance(x, Dataset) else np.ndim(x)
-    if axes == 4 or (axes == 3 and set(chosen) == {"layers"}):
-        if "layers" not in chosen:
-            raise ValueError(f"expected the method 'layers' for images, got {', '.join(chosen)}")
-        return ("layers",)
-    rest = tuple(method for method in chosen if method != "layers")
-    if not rest:
-        raise ValueError(
-            "expected images of shape (rows, channels, height, width) or (rows, height, width) for "
-            f"the method 'layers', got {axes} axes"
-        )
-    return rest
-
-
-def _refuse_options(**options: Any) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise ValueError(f"expected no {name} for images, got {value!r:.80}")
 
 
 def _continuous(

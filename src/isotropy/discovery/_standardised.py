@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from isotropy.discovery.images._image_network import ImageNetwork
 from isotropy.groups import Monomial, components
-from isotropy.nn import EMLP, MLP, Linear, SharedLinear, Symmetrised, soften
+from isotropy.nn import EMLP, MLP, GridNetwork, Linear, SharedLinear, Symmetrised, soften
 from isotropy.reps import Symmetry, parse_rep
 
 # what each kind of model is made with, beside the symmetry; the first ones it must have
@@ -26,6 +26,7 @@ _ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "homogeneous": (("model", "symmetry", "columns", "degree"), ()),
     "soft": (("model", "variances"), ()),
     "image network": (("image", "outputs", "paths"), ("alpha", "group")),
+    "grid network": (("image", "outputs", "groups", "hidden"), ()),
 }
 _NUMBERS = ("layers", "inputs", "outputs", "elements", "alpha")
 _CONSTANT = 1e-12
@@ -211,9 +212,11 @@ def build_model(
             description; elements, seed), ``"standardised"`` (model: a description),
             ``"homogeneous"`` (model: a description; symmetry, the part without scalings, as text;
             columns, degree), ``"soft"`` (model: a description; variances of its strict and
-            flexible paths), ``"image network"`` (image, outputs, paths; alpha, group).
-        symmetry: What the model has; ``"mlp"``, ``"shared linear"`` and ``"image network"`` need
-            none.
+            flexible paths), ``"image network"`` (image, outputs, paths; alpha, group),
+            ``"grid network"`` (image, outputs, groups: names of grid transformations; hidden: the
+            side of each hidden grid).
+        symmetry: What the model has; ``"mlp"``, ``"shared linear"``, ``"image network"`` and
+            ``"grid network"`` need none.
         labels: Which weights of ``"shared linear"`` are equal, shape (d_out, d_in).
 
     Raises:
@@ -233,6 +236,14 @@ def build_model(
     if kind == "image network":
         image, outputs = arguments.pop("image"), arguments.pop("outputs")
         return ImageNetwork(image, outputs, arguments.pop("paths"), **arguments)
+    if kind == "grid network":
+        channels, height, width = arguments["image"]
+        return GridNetwork(
+            (channels, height, width),
+            arguments["groups"],
+            hidden=arguments["hidden"],
+            classes=arguments["outputs"],
+        )
     if kind == "standardised":
         inner: Any = build_model(arguments["model"], symmetry, labels)
         zeros, ones = torch.zeros, torch.ones

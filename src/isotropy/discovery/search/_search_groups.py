@@ -85,10 +85,11 @@ def search_groups(
     chosen = _chosen(strategy, space, seed)
     if by_network:
         chosen = ByNetwork(chosen, space.network)
+    # what is compared first is what is told of first
     settings = {
         "space": space.description(),
-        "child": child.fingerprint(),
         "seed": seed,
+        "child": child.fingerprint(),
         "by_network": by_network,
     }
     # Optuna and SQLAlchemy are needed from here on only.

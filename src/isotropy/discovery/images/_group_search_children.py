@@ -1,0 +1,114 @@
+"""The children of a group search among images: what they are trained on, and how they did."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from math import ceil
+
+import torch
+
+from isotropy._run import ProgressCallback
+from isotropy._run import generator as make_generator
+from isotropy.discovery.images._group_search_progress import SearchProgress
+from isotropy.discovery.images._image_data import ImageData
+from isotropy.discovery.images._train_classifier import kept_apart
+from isotropy.discovery.search._grid_child import GridChild, Training
+from isotropy.discovery.search._search_groups import child_seed, search_groups
+from isotropy.discovery.search._search_result import ScoredChild, SearchResult
+from isotropy.discovery.search._space import SearchSpace, State
+
+STUDY = "groups"
+_STEPS, _BATCH = 250, 64  # of a child: four epochs of 4000 rows
+_EPOCHS = (4, 60)
+_TOLD = 20
+
+
+@dataclass(frozen=True)
+class TrainedChildren:
+    """What a search has trained.
+
+    Args:
+        result: All children.
+        baseline: The validation accuracy of the free network.
+        validation: How many rows that is measured on.
+    """
+
+    result: SearchResult
+    baseline: float
+    validation: int
+
+    @property
+    def ranked(self) -> list[ScoredChild]:
+        """Children of different networks, the best first; among equals that with fewer weights."""
+        every = self.result.top(len(self.result.children))
+        return sorted(every, key=lambda one: (-one.accuracy, one.parameters))
+
+    def told(self) -> list[str]:
+        """How many there are, and the best of them, a line each."""
+        count, sets = len(self.result.children), 2 ** len(self.result.space.groups)
+        words = "child" if count == 1 else "children"
+        return [
+            f"{count} {words} trained, no network twice, among {sets} sets of groups",
+            *(
+                f"child {one.accuracy:.2%}: {one.state} ({one.parameters} parameters)"
+                for one in self.ranked[:_TOLD]
+            ),
+        ]
+
+
+def train_children(
+    data: ImageData,
+    space: SearchSpace,
+    *,
+    study: str | os.PathLike[str] | None,
+    strategy: str,
+    children: int,
+    seed: int,
+    tell: ProgressCallback,
+) -> TrainedChildren:
+    """Search, each child trained on four fifths of the rows and told by the others.
+
+    Args:
+        data: All rows of the search.
+        space: What to range over.
+        study: The path of an SQLite file or the URL of a database, or None.
+        strategy: Its name.
+        children: How many to train at most.
+        seed: Of strategy, children and the rows that they are told by.
+        tell: Told how far it is.
+
+    Raises:
+        ValueError: If an option is out of range, or the study is of another search.
+        ConnectionError: If the database cannot be reached.
+    """
+    rest, held = map(torch.as_tensor, kept_apart(data, make_generator(seed + 1)))
+    child = GridChild(
+        space,
+        (data.maps[rest], data.y[rest]),
+        (data.maps[held], data.y[held]),
+        Training(_epochs(len(rest)), _BATCH),
+        classes=data.classes,
+    )
+    watched = SearchProgress.of(child, tell, study, STUDY, space)
+    result = search_groups(
+        watched,
+        space,
+        strategy=strategy,
+        children=min(children, 2 ** len(space.groups)),
+        storage=study,
+        name=STUDY,
+        seed=seed,
+        progress=watched.step,
+    )
+    baseline = result.baseline
+    if baseline is None:
+        # only a search along the lattice is sure to ask for the free network
+        baseline = child(State(), seed=child_seed(seed, space, State())).accuracy
+    return TrainedChildren(result, baseline, len(held))
+
+
+def _epochs(rows: int) -> int:
+    """As many as make the usual number of steps, within reason."""
+    fewest, most = _EPOCHS
+    return min(max(ceil(_STEPS * _BATCH / rows), fewest), most)

@@ -1,0 +1,116 @@
+"""Networks of a group search: trained until held-out rows are told best, and compared on others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from isotropy._run import generator as make_generator
+from isotropy.discovery.images._image_data import ImageData
+from isotropy.discovery.images._train_classifier import (
+    doubtful_losses,
+    kept_apart,
+    logits,
+    train_classifier,
+)
+from isotropy.discovery.search._space import SearchSpace, State
+from isotropy.nn import GridNetwork
+
+
+def fit_grid_network(
+    data: ImageData, space: SearchSpace, state: State, seed: int
+) -> tuple[GridNetwork, dict[str, Any]]:
+    """Train the network of a state.
+
+    Args:
+        data: What to train on.
+        space: What the state is of.
+        state: Its groups and widths.
+        seed: Of weights, held-out rows and batches.
+
+    Returns:
+        The network in evaluation mode, and its description for ``build_model``.
+
+    Example:
+        >>> import numpy as np
+        >>> y = np.arange(120) % 2
+        >>> x = y[:, None, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 4, 4))
+        >>> data = ImageData.of(x, y, None, None)
+        >>> space = SearchSpace((1, 4, 4), ("rotation",), ((4,),))
+        >>> network, spec = fit_grid_network(data, space, State(("rotation",)), 0)
+        >>> spec["groups"], float((network(data.x).argmax(1) == data.y).float().mean())
+        (['rotation'], 1.0)
+    """
+    hidden = space.hidden[state.hidden]
+    spec = {
+        "kind": "grid network",
+        "image": list(data.image),
+        "outputs": data.classes,
+        "groups": list(state.groups),
+        "hidden": list(hidden),
+    }
+    units = float(data.x.mean()), float(data.x.std().clamp_min(1e-6))
+    with torch.random.fork_rng([]):
+        torch.set_rng_state(make_generator(seed).get_state())
+        network = GridNetwork(
+            data.image,
+            space.transformations(state),
+            hidden=hidden,
+            classes=data.classes,
+            standardise=units,
+        )
+    train_classifier(network, network.head, data, make_generator(seed))
+    return network, spec
+
+
+class ComparedNetworks:
+    """Networks of states, each fitted to the same rows several times, and their losses on others.
+
+    Args:
+        space: What the states are of.
+        fitted: What to fit to.
+        outside: What to compare on.
+        seeds: Of the trainings of each network; losses are means over them.
+        told: Called with the state after each training.
+    """
+
+    def __init__(
+        self,
+        space: SearchSpace,
+        fitted: ImageData,
+        outside: ImageData,
+        seeds: range,
+        told: Callable[[State], None],
+    ) -> None:
+        self._space, self._fitted, self._outside = space, fitted, outside
+        self._seeds, self._told = seeds, told
+        self._chosen_by = len(kept_apart(fitted, make_generator(seeds[0]))[1])
+        self._said: dict[State, list[Tensor]] = {}
+
+    def losses(self, state: State) -> Tensor:
+        """What the network of a state loses on each row, the mean over its trainings."""
+        y, constant = self._outside.y, self._fitted.constant
+        losses = [
+            doubtful_losses(said, y, constant, self._chosen_by) for said in self._predictions(state)
+        ]
+        return torch.stack(losses).mean(0)
+
+    def accuracy(self, state: State) -> float:
+        """The share of rows that it classifies rightly, the mean over its trainings."""
+        right = [
+            (said.argmax(1) == self._outside.y).double().mean() for said in self._predictions(state)
+        ]
+        return float(torch.stack(right).mean())
+
+    def _predictions(self, state: State) -> list[Tensor]:
+        if state not in self._said:
+            said = []
+            for seed in self._seeds:
+                network, _ = fit_grid_network(self._fitted, self._space, state, seed)
+                said.append(logits(network, self._outside.x))
+                self._told(state)
+            self._said[state] = said
+        return self._said[state]
