@@ -66,7 +66,7 @@ def test_json_names_the_groups_and_what_was_tried(images, tmp_path, capsys):
 def test_children_and_strategy_are_the_users_choice(images, capsys):
     assert call(images, "--strategy", "random", "--children", 3, "--json") == 0
     tried = json.loads(capsys.readouterr().out)["tried"]
-    assert tried[0].startswith("3 children trained; the space has ")
+    assert tried[0].startswith("3 children trained, no network twice")
 
 
 def test_an_interruption_says_how_to_go_on_and_loses_nothing(images, tmp_path, monkeypatch, capsys):

@@ -205,8 +205,8 @@ def grid_transformations(
         ValueError: If there is none of a name.
 
     Example:
-        >>> [one.name for one in grid_transformations(["vertical flip", "rotation"])]
-        ['rotation', 'vertical flip']
+        >>> ", ".join(one.name for one in grid_transformations(("vertical flip", "rotation")))
+        'rotation, vertical flip'
     """
     wanted = {GridTransformation(name).name for name in names}
     return tuple(

@@ -76,7 +76,7 @@ def discover_groups(
         >>> x, y = rng.normal(size=(120, 4, 4)), rng.integers(2, size=120)
         >>> found = discover_groups(ImageData.of(x, y, None, None), names=["rotation"])  # noise
         >>> len(found), found.tried[0]
-        (0, '2 children trained; the space has 2 different networks')
+        (0, '2 children trained, no network twice, among 2 sets of groups')
     """
     tell = progress or (lambda step: None)
     search = _GroupSearch(data, names, margin, level, seed, tell)
