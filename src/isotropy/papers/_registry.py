@@ -7,6 +7,22 @@ from importlib import import_module
 from isotropy.papers._experiment import Experiment
 
 _MODULES = {
+    "basu2021/figure1": "basu2021_figure1",
+    "basu2021/figure5": "basu2021_figure5",
+    "basu2021/figure6": "basu2021_figure6",
+    "basu2021/figure7": "basu2021_figure7",
+    "basu2021/figure8": "basu2021_figure8",
+    "basu2021/figure9": "basu2021_figure9",
+    "basu2021/figure10": "basu2021_figure10",
+    "basu2021/states": "basu2021_states",
+    "basu2021/strategies": "basu2021_strategies",
+    "basu2021/table3": "basu2021_table3",
+    "basu2021/table4": "basu2021_table4",
+    "basu2021/table5": "basu2021_table5",
+    "basu2021/table6": "basu2021_table6",
+    "basu2021/table7": "basu2021_table7",
+    "basu2021/table9": "basu2021_table9",
+    "basu2021/table10": "basu2021_table10",
     "discovered": "discovered",
     "finzi2023/figure2.5": "finzi2023_figure2_5",
     "finzi2023/figure2.6": "finzi2023_figure2_6",

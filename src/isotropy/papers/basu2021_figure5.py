@@ -1,0 +1,26 @@
+"""Figure 5 of Basu et al. 2021: samples of G-MNIST under each transformation alone."""
+
+from __future__ import annotations
+
+from isotropy._run import ProgressCallback
+from isotropy.papers._experiment import Experiment, Result, Settings
+from isotropy.papers._search_pictures import draw_pictures, single_pictures
+
+
+def run(settings: Settings, progress: ProgressCallback) -> Result:
+    """Move an image of each of four classes.
+
+    Args:
+        settings: ``seed`` of the moves; ``models``: "as published", the default, or "by the
+            groups"; ``data`` may name a folder of the images.
+        progress: Not told of anything.
+
+    Returns:
+        The share of pixels that change, and the images for the picture.
+    """
+    return single_pictures("basu2021/figure5", "mnist", settings, progress)
+
+
+EXPERIMENT = Experiment(
+    "basu2021/figure5", "Samples of G-MNIST under each transformation alone", run, draw_pictures
+)
