@@ -7,6 +7,7 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -371,3 +372,17 @@ def test_every_subset_is_a_network_of_its_generators():
         for name in claim.generators:
             fewer = [one for one in claim.generators if one != name]
             assert space.network(space.state(*fewer)) != claim.state
+
+
+def test_the_best_set_is_reported_first_though_a_larger_one_stands_too(monkeypatch):
+    space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((8, 8),))
+    names = [("horizontal flip",), ("vertical flip",), ("horizontal flip", "vertical flip")]
+    claims = [GroupClaim(space, space.state(*some)) for some in names]
+    stands = SimpleNamespace(confirmed=True)
+    search = object.__new__(_group_search._GroupSearch)
+    monkeypatch.setattr(search, "_finding", lambda claim, test: claim.state.groups, raising=False)
+    # one flip did best on validation rows; the other says nothing that both together do not say
+    assert search._reported(claims, [stands] * 3, fit_models=False) == [names[0], names[2]]
+    falls = SimpleNamespace(confirmed=False)
+    found = search._reported(claims, [falls, stands, falls], fit_models=False)
+    assert found == [names[1]]

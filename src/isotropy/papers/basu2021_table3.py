@@ -53,7 +53,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         row: sum(int(100 * cell.ours) / 100 == cell.theirs for cell in cells if cell.row == row)
         for row in rows[:2]
     }
+    exact = [round(1e3 * cell.ours) for cell in cells if cell.row == rows[2]]
     notes = (
+        f"trained, Eq0 to Eq12 in code order: {'; '.join(f'{count:,}' for count in exact)}",
         f"cut to two decimals, {agree[rows[0]]} of 13 counts agree with the printed ones where "
         "scrambles stand in the order of the paper's code, which is vertical, left vertical, right "
         "vertical, top horizontal, bottom horizontal, rotation, horizontal; by their names "

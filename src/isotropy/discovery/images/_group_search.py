@@ -179,10 +179,13 @@ class _GroupSearch:
     def _reported(
         self, claims: Sequence[GroupClaim], tests: Sequence[ClaimTest], fit_models: bool
     ) -> list[Finding]:
-        """What is confirmed and within no other that is, the largest group first."""
+        """What is confirmed: the set that did best, then others within none, the largest first.
+
+        Claims come in the order of their validation accuracy.
+        """
         sure = [pair for pair in zip(claims, tests, strict=True) if pair[1].confirmed]
-        sure = [(one, t) for one, t in sure if not any(one.is_within(o) for o, _ in sure)]
-        sure.sort(key=lambda pair: -pair[0].order)
+        rest = [(one, t) for one, t in sure[1:] if not any(one.is_within(o) for o, _ in sure)]
+        sure = sure[:1] + sorted(rest, key=lambda pair: -pair[0].order)
         found = [self._finding(*pair) for pair in sure]
         if not fit_models or not found:
             return found
