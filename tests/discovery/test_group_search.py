@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from sympy.combinatorics import Permutation, PermutationGroup
 from torch import Tensor
 
 from isotropy._run import Step, json_text
@@ -386,3 +387,19 @@ def test_the_best_set_is_reported_first_though_a_larger_one_stands_too(monkeypat
     falls = SimpleNamespace(confirmed=False)
     found = search._reported(claims, [falls, stands, falls], fit_models=False)
     assert found == [names[1]]
+
+
+def test_the_order_counts_all_groups_of_a_set():
+    space = SearchSpace((1, 8, 8), (), ((8, 8),))
+    for names, order in (
+        (("rotation", "vertical flip"), 8),
+        (("horizontal scramble", "top horizontal scramble"), 4),
+        (("horizontal translation", "horizontal flip"), 16),
+    ):
+        assert GroupClaim(space, space.network(space.state(*names))).order == order
+    everything = GroupClaim(space, State(space.groups))
+    alone = [
+        one.permutations((8, 8), 8)[0].tolist()
+        for one in space.transformations(State(space.groups))
+    ]
+    assert everything.order == PermutationGroup([Permutation(one) for one in alone]).order()

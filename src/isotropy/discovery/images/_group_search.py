@@ -50,9 +50,10 @@ def discover_groups(
 
     Rows are split in three. On the first part small networks are trained, one for each set of
     groups that is tried. The best sets are claims: to the second part their networks, the free
-    one and those with a single group are fitted, several times each, and on the third part a
-    network with the set must lose no more than ``margin`` to the free one, to the best one with a
-    single group, and to those of other claims that lack one of its groups.
+    one and the best one of a single group are fitted, several times each, and on the third part a
+    network with the set must lose no more than ``margin`` to the free one, to that of a single
+    group, and to those of other claims that lack one of its groups. Where no single group was
+    tried, those that the set is made of stand for the best.
 
     Args:
         data: Images and classes.
@@ -153,6 +154,9 @@ class _GroupSearch:
         """
         single = {self.space.network(self.space.state(name)) for name in self.space.groups}
         alone = [one.state for one in ranked if one.state in single - {claim.state}][:1]
+        if not alone:
+            parts = (self.space.network(self.space.state(name)) for name in claim.generators)
+            alone = [state for state in parts if state != claim.state]
         others = [one.state for one in claims if one != claim and not claim.is_within(one)]
         return list(dict.fromkeys([State(), *alone, *others]))
 

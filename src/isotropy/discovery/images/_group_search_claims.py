@@ -65,8 +65,11 @@ class GroupClaim:
 
     @cached_property
     def group(self) -> Group:
-        """What they generate on the pixels of a channel."""
-        moves = {one.name: self._on_image(one) for one in self._transformations()}
+        """What all of them generate on the pixels of a channel.
+
+        All, for a group may have more elements than a part of it with the same orbits of weights.
+        """
+        moves = {one.name: self._on_image(one) for one in self.space.transformations(self.state)}
         if set(moves) == {"rotation"}:
             return GridTurns(self.space.image[1])
         if all(name.startswith(("horizontal ", "vertical ")) for name in moves):
