@@ -71,7 +71,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Findings, Path, l
 
 def test_a_planted_set_of_groups_is_found_and_helps(planted):
     found, _, _ = planted
-    (finding,) = found
+    finding = found[0]
     assert finding.name == "layers that commute with horizontal flip and vertical scramble"
     assert finding.confirmed
     assert finding.p_value < 0.05
@@ -234,8 +234,11 @@ def test_a_single_group_is_a_rival_beside_the_free_network(monkeypatch):
     options = {"methods": "groups", "candidates": NAMES[1:], "fit_models": False}
     assert len(discover(*scrambled(120), **options)) == 0
     assert {len(state.groups) for state in losses} == {0, 1, 2}
-    _pretended(monkeypatch, {(): 0.5, (flip, scramble): 0.9})  # no single group was trained
-    assert len(discover(*scrambled(120), **options)) == 1
+    losses.clear()
+    # where no single group was trained, those that the set is made of are its rivals
+    _pretended(monkeypatch, {(): 0.5, (flip, scramble): 0.9})
+    assert len(discover(*scrambled(120), **options)) == 0
+    assert {State((flip,)), State((scramble,))} < set(losses)
 
 
 def test_a_set_with_one_group_too_many_gives_way_to_the_set_without_it(monkeypatch):
@@ -259,11 +262,11 @@ def test_a_set_with_one_group_too_many_gives_way_to_the_set_without_it(monkeypat
     options = {"methods": "groups", "candidates": NAMES, "fit_models": False}
     _pretended(monkeypatch, scores)
     found = discover(*scrambled(120), **options)
-    assert [one.order for one in found] == [8]  # turns and flips, without the scramble
+    # turns and flips, without the scramble; turns alone do as well as no group
+    assert [one.order for one in found] == [8, 4]
     _pretended(monkeypatch, {**scores, NAMES[:2]: 0.4})  # not claimed, and so no rival
-    assert [one.layers[0]["type"] for one in discover(*scrambled(120), **options)] == [
-        ", ".join(NAMES)
-    ]
+    found = discover(*scrambled(120), **options)
+    assert [one.layers[0]["type"] for one in found] == [", ".join(NAMES), "rotation"]
 
 
 @pytest.mark.parametrize("image", [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 9, 9), (1, 8, 12)])
@@ -375,18 +378,36 @@ def test_every_subset_is_a_network_of_its_generators():
             assert space.network(space.state(*fewer)) != claim.state
 
 
-def test_the_best_set_is_reported_first_though_a_larger_one_stands_too(monkeypatch):
+def test_what_is_confirmed_is_reported_best_first(monkeypatch):
     space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((8, 8),))
     names = [("horizontal flip",), ("vertical flip",), ("horizontal flip", "vertical flip")]
     claims = [GroupClaim(space, space.state(*some)) for some in names]
-    stands = SimpleNamespace(confirmed=True)
     search = object.__new__(_group_search._GroupSearch)
     monkeypatch.setattr(search, "_finding", lambda claim, test: claim.state.groups, raising=False)
-    # one flip did best on validation rows; the other says nothing that both together do not say
-    assert search._reported(claims, [stands] * 3, fit_models=False) == [names[0], names[2]]
-    falls = SimpleNamespace(confirmed=False)
-    found = search._reported(claims, [falls, stands, falls], fit_models=False)
-    assert found == [names[1]]
+    tests = [SimpleNamespace(confirmed=one) for one in (True, False, True)]
+    assert search._reported(claims, tests, fit_models=False) == [names[0], names[2]]
+
+
+def test_a_cost_is_against_the_strongest_rival_and_p_against_all():
+    space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((8, 8),))
+    draw = np.random.default_rng(0)
+    noise = 0.2 * draw.random(400)
+    losses = {
+        space.state("horizontal flip"): torch.from_numpy(1.02 + noise),
+        State(): torch.from_numpy(1.0 + noise),  # strong, and sure: the same rows are hard
+        space.state("vertical flip"): torch.from_numpy(1.1 + 3 * draw.random(400)),  # weak, unsure
+    }
+    search = object.__new__(_group_search._GroupSearch)
+    search.compared = SimpleNamespace(losses=losses.__getitem__)
+    search.margin = search.level = 0.05
+    search.outside = SimpleNamespace(groups=None)
+    search._constant_losses = lambda: torch.full((400,), 3.0, dtype=torch.float64)
+    claim = GroupClaim(space, space.state("horizontal flip"))
+    found = search._tested(claim, [State(), space.state("vertical flip")])
+    alone = [search._tested(claim, [one]) for one in (State(), space.state("vertical flip"))]
+    assert found.effect == alone[0].effect == pytest.approx(0.02 / (3 - 1.1), rel=0.02)
+    assert found.interval == alone[0].interval
+    assert found.p_value == max(one.p_value for one in alone)
 
 
 def test_the_order_counts_all_groups_of_a_set():

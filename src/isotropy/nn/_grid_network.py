@@ -16,16 +16,18 @@ from isotropy.nn._shared_linear import SharedLinear
 
 
 def grid_sharing(
-    transformations: Sequence[GridTransformation], grids: Sequence[Grid]
+    transformations: Sequence[GridTransformation], grids: Sequence[Grid], channels: int = 1
 ) -> list[Tensor]:
     """Which weights of each layer from one grid to the next are equal, for all groups together.
 
     Args:
         transformations: Of the grids; none for layers that are free.
         grids: Of the image and of each hidden layer.
+        channels: Of the image, each with weights of its own.
 
     Returns:
-        Labels of each layer, shape (cells of the next grid, cells of this one).
+        Labels of each layer, shape (cells of the next grid, cells of this one); of the first one
+        the cells of all channels.
 
     Example:
         >>> [layer] = grid_sharing([GridTransformation("rotation")], [4, 2])
@@ -36,11 +38,15 @@ def grid_sharing(
     if not moves:
         sizes = [_cells(grid) for grid in grids]
         pairs = zip(sizes[1:], sizes[:-1], strict=True)
-        return [torch.arange(n * m).reshape(n, m) for n, m in pairs]
-    return [
-        pair_orbits([move[k + 1] for move in moves], [move[k] for move in moves])
-        for k in range(len(grids) - 1)
-    ]
+        layers = [torch.arange(n * m).reshape(n, m) for n, m in pairs]
+    else:
+        layers = [
+            pair_orbits([move[k + 1] for move in moves], [move[k] for move in moves])
+            for k in range(len(grids) - 1)
+        ]
+    count = int(layers[0].max()) + 1
+    layers[0] = torch.cat([layers[0] + channel * count for channel in range(channels)], 1)
+    return layers
 
 
 class GridNetwork(nn.Module):
@@ -100,8 +106,7 @@ class GridNetwork(nn.Module):
         grids: list[Grid] = [image[1:], *hidden]
         kwargs: dict[str, Any] = {"device": device, "dtype": dtype}
         self.layers = nn.ModuleList()
-        for number, labels in enumerate(grid_sharing(self.transformations, grids)):
-            labels = _by_channel(labels, image[0]) if number == 0 else labels
+        for number, labels in enumerate(grid_sharing(self.transformations, grids, image[0])):
             bias = False if published else self._cells_alike(grids, number + 1)
             self.layers.append(SharedLinear(labels, bias=bias, **kwargs))
         self.head = nn.Linear(_cells(grids[-1]), classes, **kwargs)
@@ -181,9 +186,3 @@ class GridNetwork(nn.Module):
 
 def _cells(grid: Grid) -> int:
     return grid * grid if isinstance(grid, int) else prod(grid)
-
-
-def _by_channel(labels: Tensor, channels: int) -> Tensor:
-    """Labels for an image of several channels, each with weights of its own."""
-    count = int(labels.max()) + 1
-    return torch.cat([labels + channel * count for channel in range(channels)], 1)

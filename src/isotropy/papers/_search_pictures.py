@@ -65,6 +65,7 @@ def moved_images(
         "as published: rotation by any angle, others with probability ½, translations by one "
         "pixel; by the groups: by a random element of each group, which moves images as weights "
         "are shared",
+        "; ".join(f"{one}: {', '.join(AUGMENTATIONS[one]) or 'none'}" for one in augmentations),
     )
     return Pictures(id, cells, time.perf_counter() - start, notes, images)
 
@@ -79,6 +80,13 @@ def combined_pictures(
 ) -> Pictures:
     """Images under each combination; arguments as those of `moved_images`."""
     return moved_images(id, base, tuple(f"Aug{k}" for k in range(6)), settings)
+
+
+def _title(row: str) -> str:
+    """The row and, of a single transformation, its name, in short lines."""
+    one, *kind = row.split(", ")
+    names = AUGMENTATIONS[one]
+    return "\n".join([one, *(names[0].split() if len(names) == 1 else ()), *kind])
 
 
 def draw_pictures(result: Result, path: Path) -> Path:
@@ -100,7 +108,7 @@ def draw_pictures(result: Result, path: Path) -> Path:
     figure = Figure(figsize=(1 + 0.9 * width, 1 + 0.9 * len(names)), layout="constrained")
     axes = figure.subplots(len(names), width, squeeze=False)
     for column, (title, images) in enumerate(result.images.items()):
-        axes[0, column].set_title(title.replace(", ", "\n"), fontsize=7)
+        axes[0, column].set_title(_title(title), fontsize=6)
         for row, image in enumerate(images):
             axis = axes[row, column]
             axis.imshow(image.numpy(), cmap="gray", vmin=0, vmax=1)

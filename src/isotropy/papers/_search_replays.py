@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 
 from isotropy._run import ProgressCallback
-from isotropy.discovery.search import Proposal, ScoreTable, SearchSpace, Strategy
+from isotropy.discovery.search import ScoreTable, SearchSpace, Strategy
 from isotropy.papers._experiment import Settings
 from isotropy.papers._finished import Finished
 from isotropy.papers._image_sets import digest_of
@@ -43,27 +42,10 @@ class Search:
 
         Args:
             accuracy: A share.
-
-        Example:
-            >>> Search((0.1, 0.3, 0.2), 0.3).needed(0.3)
-            2.0
         """
-        reached = (k for k, one in enumerate(self.accuracies) if one >= accuracy - 1e-9)
-        return float(next(reached, float("inf"))) + 1
+        from isotropy.discovery.search._replay import children_needed
 
-
-class _Until:
-    """A strategy that stops when a child is as accurate as wanted."""
-
-    def __init__(self, strategy: Strategy, accuracy: float) -> None:
-        self._strategy, self._accuracy = strategy, accuracy
-
-    def propose(
-        self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
-    ) -> Proposal | None:
-        if any(one >= self._accuracy - 1e-9 for one in scores.values()):
-            return None
-        return self._strategy.propose(scores, taken)
+        return children_needed(self.accuracies, accuracy)
 
 
 class Replays:
@@ -130,23 +112,19 @@ def _best_epochs(table: ScoreTable) -> ScoreTable:
 
 
 def _searched(table: ScoreTable, strategy: str, seed: int, goal: float | None) -> dict[str, Any]:
+    from isotropy.discovery.search._deep_q import DeepQ
     from isotropy.discovery.search._replay import replay
+    from isotropy.discovery.search._strategies import strategy_of
 
     def made(space: SearchSpace, seed: int) -> Strategy:
-        return _strategy(strategy, space, seed, goal)
+        if strategy == PUBLISHED_DQN:
+            return DeepQ.published(space, seed=seed)
+        return strategy_of(strategy, space, seed=seed)
 
-    children = CHILDREN if goal is None else len(table.networks)
+    by_network = strategy != PUBLISHED_DQN
+    children = len(table.networks) if by_network else CHILDREN
     (found,) = replay(
-        table, made, seeds=[seed], children=children, by_network=goal is not None
+        table, made, seeds=[seed], children=children, by_network=by_network, goal=goal
     ).searches
     accuracies = [table.score(one, found.training_seed) for one in found.proposals]
     return {"accuracies": accuracies, "test": found.test}
-
-
-def _strategy(name: str, space: SearchSpace, seed: int, goal: float | None) -> Strategy:
-    from isotropy.discovery.search._deep_q import DeepQ
-    from isotropy.discovery.search._strategies import strategy_of
-
-    if goal is None:
-        return DeepQ.published(space, seed=seed)
-    return _Until(strategy_of(name, space, seed=seed), goal)

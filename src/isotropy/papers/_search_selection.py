@@ -29,7 +29,7 @@ def scores(table: ScoreTable, *, best_epoch: bool) -> tuple[Shares, Shares]:
         >>> from isotropy.discovery.search import SearchSpace, State
         >>> space = SearchSpace((1, 8, 8), ("vertical flip",), ((4,),))
         >>> right = np.array([[[6, 9, 8]]])
-        >>> table = ScoreTable("a", space, (State(),), right, right, 10, 10, np.array([1]))
+        >>> table = ScoreTable("a", space, (State(),), right, right, 10, 10, np.ones(1), False)
         >>> scores(table, best_epoch=True)[0], scores(table, best_epoch=False)[1]
         (array([[90.]]), array([[80.]]))
     """

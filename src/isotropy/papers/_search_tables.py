@@ -134,6 +134,7 @@ def made_table(
         last_only: Whether to keep the counts of the last epoch alone.
     """
     images, space = grid_images(plan, settings), plan.space()
+    complete = networks is None
     networks = _networks(space) if networks is None else networks
     training = Training(plan.epochs, published=plan.published)
     children = _children(space, networks, training, settings.device)
@@ -154,6 +155,7 @@ def made_table(
         _ROWS,
         _ROWS,
         children.parameters().numpy(),
+        complete,
     )
 
 
@@ -169,16 +171,27 @@ def _networks(space: SearchSpace) -> tuple[State, ...]:
     return space.networks()
 
 
-def stored_table(plan: Plan, settings: Settings) -> ScoreTable:
+def stored_table(plan: Plan, settings: Settings, *, last_only: bool = False) -> ScoreTable:
     """A table from ``settings.out``, if it was made there, or else the one of the package.
 
     Args:
         plan: Which table.
         settings: ``out``.
+        last_only: Whether it holds the counts of the last epoch alone.
+
+    Raises:
+        ValueError: If there is none, or it has other seeds or epochs than the plan.
     """
+    epochs = 1 if last_only else plan.epochs
     for folder in (settings.out, _FOLDER):
         if folder is not None and (folder / f"{plan.name}.safetensors").is_file():
-            return ScoreTable.load(folder / f"{plan.name}.safetensors")
+            found = ScoreTable.load(folder / f"{plan.name}.safetensors")
+            if (found.seeds, found.epochs) != (plan.seeds, epochs):
+                raise ValueError(
+                    f"expected a table of {plan.seeds} seeds and {epochs} epochs, got "
+                    f"{found.seeds} and {found.epochs} of {plan.name!r} in {str(folder)!r}"
+                )
+            return found
     raise ValueError(
         "expected a table that 'isotropy reproduce basu2021/states --full' makes, got none of "
         f"{plan.name!r}"
@@ -202,14 +215,16 @@ def table_of(
         progress: Told of each seed.
         networks: Those to train; by default all that are different.
         last_only: Whether to keep the counts of the last epoch alone.
+
+    Raises:
+        ValueError: If a stored table has other seeds or epochs than are asked for.
     """
     kept = None if settings.out is None else settings.out / f"{plan.name}.safetensors"
+    if settings.full:
+        plan = replace(plan, **settings.or_else(seeds=plan.seeds, epochs=plan.epochs))
     if not settings.full or (kept is not None and kept.is_file()):
-        return stored_table(plan, settings)
-    chosen = settings.or_else(seeds=plan.seeds, epochs=plan.epochs)
-    made = made_table(
-        replace(plan, **chosen), settings, progress, networks=networks, last_only=last_only
-    )
+        return stored_table(plan, settings, last_only=last_only)
+    made = made_table(plan, settings, progress, networks=networks, last_only=last_only)
     if kept is not None:
         kept.parent.mkdir(parents=True, exist_ok=True)
         made.save(kept)

@@ -90,7 +90,7 @@ def break_down(engine, times):
 
 
 @pytest.mark.parametrize("times", [0, 2, 3])
-def test_a_short_outage_is_waited_for_and_a_long_one_told(tmp_path, monkeypatch, times):
+def test_a_short_outage_is_waited_for_and_a_long_one_told(tmp_path, monkeypatch, caplog, times):
     monkeypatch.setattr(_database, "OUTAGE_PAUSES", (0.01, 0.01))
     with opened(tmp_path / "study.db") as database:
         break_down(database.engine, times)
@@ -101,9 +101,32 @@ def test_a_short_outage_is_waited_for_and_a_long_one_told(tmp_path, monkeypatch,
 
         if times <= 2:
             assert database.patiently(count) == 7
+            told = [one.getMessage() for one in caplog.records if "trying again" in one.message]
+            assert len(told) == min(times, 1)
             return
         with pytest.raises(ConnectionError, match="got: server closed the connection"):
             database.patiently(count)
+
+
+def test_reports_are_tried_for_minutes(tmp_path, monkeypatch):
+    waited = []
+    monkeypatch.setattr(_database.time, "sleep", waited.append)
+    with opened(tmp_path / "study.db") as database:
+        break_down(database.engine, 1000)
+        with pytest.raises(ConnectionError), database.engine.connect() as connection:
+            database.patiently(
+                lambda: connection.scalar(sqlalchemy.text("SELECT 7")), _database.REPORT_PAUSES
+            )
+    assert 300 <= sum(waited) < 360
+    assert max(waited) == 10
+
+
+def test_the_link_to_a_server_is_watched_unless_the_url_says_otherwise():
+    url = sqlalchemy.make_url("postgresql+psycopg://host/db?connect_timeout=3")
+    options = _database._options(url)["connect_args"]
+    assert options["keepalives"] == 1
+    assert options["tcp_user_timeout"] == 60_000
+    assert "connect_timeout" not in options
 
 
 def test_an_error_of_another_kind_is_not_repeated(tmp_path):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 from itertools import pairwise
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 import torch
 
 from isotropy.discovery.search import SearchSpace, State
-from isotropy.discovery.search._deep_q import CODE_EPSILON, PAPER_EPSILON, DeepQ
+from isotropy.discovery.search._by_network import ByNetwork
+from isotropy.discovery.search._deep_q import CODE_EPSILON, NETWORK_EPSILON, PAPER_EPSILON, DeepQ
 from isotropy.discovery.search._q_network import QNetwork
 from isotropy.discovery.search._random_search import RandomSearch
 from isotropy.discovery.search._strategy import Proposal
@@ -54,6 +56,42 @@ def test_replay_rebuilt_from_scores_is_that_of_an_agent_never_stopped(hidden):
         if b in states
     }
     assert agent.transitions() == restarted.transitions() == expected
+
+
+def test_by_network_memory_and_schedule_follow_from_scores_alone():
+    agent = small(SPACE, 0, epsilon=((0, 1.0), (9, 0.4)))
+    search, scores = ByNetwork(agent, SPACE.network), {}
+    for k in range(12):
+        scores[search.propose(scores, ())] = 0.5 + 0.01 * (k % 5)
+    search.propose(scores, ())
+    restarted = small(SPACE, 0)
+    ByNetwork(restarted, SPACE.network).propose(scores, ())
+    known = [state for state in SPACE.states() if Proposal(SPACE.network(state)) in scores]
+    assert len(known) > len(scores) == len({SPACE.network(state) for state in known})
+    expected = {
+        (a, k, b) for a in known for k, b in enumerate(SPACE.neighbours(a)) if b in set(known)
+    }
+    assert agent.transitions() == restarted.transitions() == expected
+    assert agent._memory._moves == restarted._memory._moves  # batches are drawn from this order
+    assert agent._memory._rewards == restarted._memory._rewards
+    assert agent._models == restarted._models == 12
+
+
+def test_a_schedule_counts_networks_and_not_their_states():
+    shares = []
+
+    class Noted(DeepQ):
+        def share_of_random_actions(self, models):
+            shares.append(models)
+            return super().share_of_random_actions(models)
+
+    search, scores = ByNetwork(Noted(SPACE, 0, hidden=(8,)), SPACE.network), {}
+    for _ in range(15):
+        shares.clear()
+        proposal = search.propose(scores, ())
+        assert set(shares) <= {len(scores)}
+        scores[proposal] = accuracy(proposal.state)
+    assert set(shares) == {14}
 
 
 def test_it_finds_the_best_state_where_chance_does_not():
@@ -109,6 +147,18 @@ def test_schedules_are_those_of_the_code_and_of_the_paper():
     assert [paper.share_of_random_actions(n) for n in models] == [
         *(1.0, 1.0, 0.9, 0.4, 0.3, 0.2, 0.1, 0.1, 0.05, 0.05, 0.01, 0.01)
     ]
+
+
+def test_the_schedule_of_networks_falls_before_all_148_are_trained():
+    agent = DeepQ(SPACE, 0, epsilon=NETWORK_EPSILON)
+    found = [agent.share_of_random_actions(n) for n in (0, 19, 20, 50, 95, 120)]
+    assert found == [1.0, 1.0, 0.9, 0.6, 0.1, 0.01]
+
+
+def test_published_search_is_the_one_that_results_were_made_with():
+    states = [one.key for one in searched(DeepQ.published(SPACE, seed=3), 60)]
+    digest = hashlib.sha256("|".join(states).encode()).hexdigest()
+    assert digest[:12] == "9b13aa40dad3"
 
 
 def test_q_values_reach_the_fixed_point_of_a_chain():

@@ -80,6 +80,19 @@ def test_warm_children_start_from_a_trained_neighbour():
     assert not LatticeSearch(SPACE, 0).keeps_weights
 
 
+def test_first_joins_are_short_trainings_where_there_are_rungs():
+    search = LatticeSearch(SPACE, 0, rungs=(1, 2))
+    bottom, scores = search.propose({}, ()), {}
+    while (proposal := search.propose(scores, [bottom])) is not None:
+        assert (proposal.epochs, proposal.start) == (1, None)
+        assert proposal not in scores
+        scores[proposal] = 0.5
+    near = {SPACE.network(state) for state in SPACE.neighbours(State())}
+    assert {one.state for one in scores} == near
+    going_on = search.propose({bottom: 0.6, **scores}, ())
+    assert (going_on.epochs, going_on.start) == (2, going_on.state)
+
+
 def test_weights_are_orbits_counted_by_burnside():
     # Turns and flips of 8 by 8 and 4 by 4 cells have no fixed cell but on diagonals.
     assert weights(SPACE, State()) == 64 * 16

@@ -14,7 +14,9 @@ from isotropy.discovery.search._claims import Claims
 from isotropy.discovery.search._database import opened
 from isotropy.discovery.search._search_groups import child_seed, search_groups
 from isotropy.discovery.search._search_result import SearchResult
+from isotropy.discovery.search._shared_study import SharedStudy
 from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._study import shared_study
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +65,7 @@ def test_workers_share_a_study_on_a_server_and_one_is_killed(fakes, workers, url
 
 def test_one_of_many_gets_a_claim_on_a_server(url):
     with opened(url) as database:
-        workers = [Claims(database.engine, 1, 60.0) for _ in range(8)]
+        workers = [Claims(database.engine, "study", 60.0) for _ in range(8)]
         barrier, found = threading.Barrier(8), []
 
         def claim(one):
@@ -79,25 +81,70 @@ def test_one_of_many_gets_a_claim_on_a_server(url):
         assert workers[0].running() == ["a/0"]
 
 
+def test_no_more_claims_than_wanted_at_once(fakes, url):
+    wanted = [Proposal(state) for state in fakes.SPACE.states()][:8]
+    settings = {"space": fakes.SPACE.description(), "child": "", "seed": 0, "by_network": True}
+    with opened(url) as database:
+        barrier, found = threading.Barrier(8), []
+
+        def claim(proposal):
+            barrier.wait()  # all of them settle the study, too
+            study = shared_study(database, "search", settings)
+            worker = SharedStudy(database, study, fakes.SPACE, 60.0)
+            barrier.wait()
+            found.append(worker.claim(proposal, 3))
+
+        threads = [threading.Thread(target=claim, args=(one,)) for one in wanted]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(found) == [False] * 5 + [True] * 3
+        assert SearchResult.of(url).running == 3
+
+
+def test_a_claim_waits_for_one_that_is_being_made(url):
+    # Without that, the later one would not see the earlier one, and both would go on.
+    with opened(url) as database:
+        earlier, later = (Claims(database.engine, "study", 60.0) for _ in range(2))
+        order = []
+
+        def claim(worker, key):
+            worker.claim(key)
+            order.append(key)
+
+        thread = threading.Thread(target=claim, args=(later, "b/0"))
+        with database.engine.begin() as connection:
+            earlier._wait_for_others(connection)
+            thread.start()
+            thread.join(0.3)
+            assert order == []
+        thread.join()
+        assert order == ["b/0"]
+
+
 def test_weights_and_settings_on_a_server(fakes, url, tmp_path):
     class Twice:
         keeps_weights = True
 
         def propose(self, scores, taken):
-            plan = [Proposal(State(), 1), Proposal(State(), start=State())]
+            rotation = State(("rotation",))
+            plan = [Proposal(rotation, 1), Proposal(rotation, start=rotation)]
             return next((one for one in plan if one not in scores), None)
 
     starts = []
 
     class Recording(fakes.FakeChild):
+        usual_epochs = 4
+
         def __call__(self, state, *, start=None, **options):
             starts.append(start)
             return super().__call__(state, **options)
 
     child = Recording(tmp_path / "log")
     search_groups(child, fakes.SPACE, strategy=Twice(), storage=url)
-    assert starts[0] is None
-    assert starts[1]["bias"].tolist() == [0.0, 0.0]
+    assert starts[:2] == [None, None]  # no group in full, and rotation for an epoch
+    assert starts[2]["bias"].tolist() == [1.0, 1.0]
     with pytest.raises(ValueError, match="the seed 1, got 0"):
         search_groups(child, fakes.SPACE, strategy=Twice(), storage=url, seed=1)
 

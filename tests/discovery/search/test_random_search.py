@@ -77,6 +77,41 @@ def test_a_network_that_is_known_is_told_to_the_strategy_and_not_trained_again()
     assert inner.told[-1] == {first: 0.7, proposal: 0.7, second: 0.7}
 
 
+@pytest.mark.parametrize("name", ["random", "dqn", "tpe"])
+def test_short_trainings_do_not_count_as_seen(name):
+    short = {Proposal(state, 1): 0.5 for state in SPACE.states()}
+    proposal = strategy_of(name, SPACE, seed=0).propose(short, list(short))
+    assert proposal is not None
+    assert proposal.epochs is None
+
+
+def test_what_is_taken_is_taken_in_all_its_states():
+    told = []
+
+    class Noted:
+        def propose(self, scores, taken):
+            told.append((dict(scores), set(taken)))
+
+    top = State(SPACE.groups)
+    ByNetwork(Noted(), SPACE.network).propose({}, [Proposal(top)])
+    alike = [one for one in SPACE.states() if SPACE.network(one) == top]
+    assert told == [({}, set(map(Proposal, alike)))]
+
+
+def test_going_on_with_a_short_training_is_the_same_for_all_states_of_a_network():
+    told = []
+
+    class Noted:
+        def propose(self, scores, taken):
+            told.append(dict(scores))
+
+    top, few = State(SPACE.groups), State(("rotation", "vertical flip"))
+    scores = {Proposal(top, 1): 0.4, Proposal(top, None, top): 0.6}
+    ByNetwork(Noted(), SPACE.network).propose(scores, ())
+    assert told[0][Proposal(few, 1)] == 0.4
+    assert told[0][Proposal(few, None, few)] == 0.6
+
+
 def test_an_unknown_strategy_is_refused():
     with pytest.raises(ValueError, match="expected a strategy among lattice, dqn, random, tpe"):
         strategy_of("annealing", SPACE, seed=0)

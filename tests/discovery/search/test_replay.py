@@ -78,6 +78,15 @@ def test_another_replay_is_a_goal_seed_by_seed():
     )
 
 
+def test_a_search_ends_at_its_goal_and_is_the_same_up_to_it():
+    whole = replay(table(), RandomSearch, seeds=3, children=8)
+    short = replay(table(), RandomSearch, seeds=3, children=8, goal=0.12)
+    for one, other in zip(whole.searches, short.searches, strict=True):
+        count = int(one.needed(0.12))
+        assert other.proposals == one.proposals[:count]
+        assert other.best[-1] >= 0.12
+
+
 def test_goals_never_reached_are_infinite():
     needed = replay(table(), RandomSearch, seeds=3, children=2).needed(1.0)
     assert needed.each == (float("inf"),) * 3

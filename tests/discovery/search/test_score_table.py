@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 from isotropy.discovery.search import SearchSpace, State
@@ -105,7 +108,46 @@ def test_tables_that_do_not_fit_are_refused(changes, message):
 def test_a_table_that_lacks_a_network_says_so():
     few = tuple(one for one in NETWORKS if one.groups)
     with pytest.raises(ValueError, match="expected all networks of the space, got none for"):
-        made(networks=few).network_of(State())
+        made(networks=few)
+
+
+def test_a_network_that_is_missing_is_noticed_whichever_it_is():
+    right = {state: SPACE.network(state) for state in SPACE.states()}
+    hidden = 0
+    for lost in NETWORKS:
+        few = tuple(one for one in NETWORKS if one != lost)
+        try:
+            found = made(networks=few)
+        except ValueError:
+            continue  # not closed under intersection
+        hidden += 1
+        with pytest.raises(ValueError, match="expected all networks of the space, got none for"):
+            found.network_of(next(state for state in right if right[state] != lost))
+    assert hidden > 3
+
+
+def test_a_table_of_some_networks_keeps_counts_but_knows_no_state(tmp_path):
+    table = made(networks=NETWORKS[:5], complete=False)
+    table.save(tmp_path / "some.safetensors")
+    back = ScoreTable.load(tmp_path / "some.safetensors")
+    assert not back.complete
+    np.testing.assert_array_equal(back.validation, table.validation)
+    for one in (table, back):
+        with pytest.raises(ValueError, match="expected a table of all networks of its space"):
+            one.network_of(NETWORKS[0])
+
+
+def test_an_older_file_is_complete_where_it_can_be(tmp_path):
+    for networks, complete in ((NETWORKS, True), (NETWORKS[:5], False)):
+        place = tmp_path / "table.safetensors"
+        made(networks=networks, complete=complete).save(place)
+        with safe_open(place, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            metadata = file.metadata()
+        header = json.loads(metadata["table"])
+        assert header.pop("complete") is complete
+        save_file(tensors, place, {**metadata, "table": json.dumps(header)})
+        assert ScoreTable.load(place).complete is complete
 
 
 @pytest.mark.parametrize(

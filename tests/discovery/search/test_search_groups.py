@@ -1,12 +1,18 @@
 import pytest
+import sqlalchemy
 
 from isotropy._run import Step
+from isotropy.discovery.images._group_search_progress import SearchProgress
 from isotropy.discovery.search import SearchSpace, State, Trained
 from isotropy.discovery.search._database import opened
 from isotropy.discovery.search._search_groups import child_seed, search_groups
 from isotropy.discovery.search._search_result import SearchResult
+from isotropy.discovery.search._shared_study import SharedStudy
 from isotropy.discovery.search._strategy import Proposal
-from isotropy.discovery.search._study import existing_study
+from isotropy.discovery.search._study import existing_study, shared_study
+from isotropy.discovery.search._tables import CLAIMS
+
+FLIP = State(("vertical flip",))
 
 
 def search(fakes, folder, child=None, **options):
@@ -105,16 +111,16 @@ def test_a_strategy_that_repeats_itself_is_refused(fakes, tmp_path):
 
 
 class ShortThenLong:
-    """Trains no group for one epoch, goes on with it, and starts rotation from it."""
+    """Trains a flip for one epoch, goes on with it, and starts rotation from it."""
 
     def __init__(self, keeps_weights):
         self.keeps_weights = keeps_weights
 
     def propose(self, scores, taken):
         plan = [
-            Proposal(State(), epochs=1),
-            Proposal(State(), start=State()),
-            Proposal(State(("rotation",)), start=State()),
+            Proposal(FLIP, epochs=1),
+            Proposal(FLIP, start=FLIP),
+            Proposal(State(("rotation",)), start=FLIP),
         ]
         return next((one for one in plan if one not in scores and one not in taken), None)
 
@@ -135,15 +141,103 @@ def test_children_start_from_kept_weights(fakes, tmp_path, keeps):
 
     child = Recording(tmp_path / "log")
     result = search(fakes, tmp_path, child, strategy=ShortThenLong(keeps))
-    assert [one.epochs for one in result.children] == [1, 4, 4]
-    assert passes == [1, 3 if keeps else None, None]  # of its own four, one is behind it
+    assert [one.epochs for one in result.children] == [4, 1, 4, 4]
+    # no group comes first in any search; of the flip's own four, one is behind it
+    assert passes == [None, 1, 3 if keeps else None, None]
     values = [None if one is None else one["step"].tolist() for one in starts]
-    # The long training of no group is the second call; rotation starts from it.
-    assert values == ([None, [1.0, 1.0], [2.0, 2.0]] if keeps else [None, None, None])
+    # The long training of the flip, of one group, is the third call; rotation starts from it.
+    assert values == ([None, None, [3.0, 3.0], [4.0, 4.0]] if keeps else [None] * 4)
     with opened(tmp_path / "study.db", create=False) as database:
         trials = existing_study(database, "search").trials
     noted = [one.user_attrs.get("start weights") for one in trials]
-    assert noted == [None, *["found" if keeps else "missing"] * 2]
+    assert noted == [None, None, *["found" if keeps else "missing"] * 2]
+
+
+def test_a_child_that_is_to_go_on_must_say_how_long_it_trains(fakes, tmp_path):
+    with pytest.raises(ValueError, match="usual_epochs for a strategy with rungs, got FakeChild"):
+        search(fakes, tmp_path, strategy=ShortThenLong(True))
+    kept = SearchResult.of(tmp_path / "study.db")
+    assert (len(kept.children), kept.failed, kept.running) == (2, 0, 0)
+
+
+def test_a_watched_child_says_how_long_it_trains_where_the_child_does(fakes, tmp_path):
+    child = fakes.FakeChild(tmp_path / "log")
+    assert not hasattr(SearchProgress(child, print), "usual_epochs")
+    child.usual_epochs = 4
+    assert SearchProgress(child, print).usual_epochs == 4
+
+
+@pytest.mark.parametrize("strategy", ["dqn", "lattice", "random", "tpe"])
+def test_every_search_begins_with_the_network_without_groups(fakes, tmp_path, strategy):
+    result = search(fakes, tmp_path, strategy=strategy, children=1)
+    assert result.baseline == expected(fakes)[Proposal(State())]
+
+
+def test_while_another_trains_the_network_without_groups_a_worker_goes_on(fakes, tmp_path):
+    path, baseline = tmp_path / "other.db", Proposal(State())
+    child = fakes.FakeChild(tmp_path / "other log")
+    settings = {
+        "space": fakes.SPACE.description(),
+        "seed": 0,
+        "child": child.fingerprint(),
+        "by_network": False,
+    }
+    with opened(path) as database:
+        study = shared_study(database, "search", settings)
+        other = SharedStudy(database, study, fakes.SPACE, grace=1.0)
+        assert other.claim(baseline, None)
+        result = search(fakes, tmp_path, child, storage=path, children=3)
+    # until the other one's claim expires
+    assert result.children[0].proposal != baseline
+    assert baseline in accuracies(result)
+
+
+def test_a_child_that_is_scored_with_another_start_is_told_and_not_trained_again(fakes, tmp_path):
+    asked = []
+
+    class TwoStarts:
+        def propose(self, scores, taken):
+            plan = [Proposal(FLIP, start=start) for start in (State(), State(("rotation",)))]
+            asked.append([scores.get(one) for one in plan])
+            return next((one for one in plan if one not in scores), None)
+
+    result = search(fakes, tmp_path, strategy=TwoStarts())
+    assert [one.state for one in result.children] == [State(), FLIP]
+    accuracy = result.children[1].accuracy
+    assert asked[-1] == [accuracy, accuracy]
+
+
+def test_after_two_failures_a_search_goes_on_without_the_child(fakes, tmp_path):
+    class Failing(fakes.FakeChild):
+        def __call__(self, state, **options):
+            if state == FLIP:
+                raise ZeroDivisionError
+            return super().__call__(state, **options)
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            search(fakes, tmp_path, Failing(tmp_path / "log"), children=4)
+    result = search(fakes, tmp_path, Failing(tmp_path / "log"), children=4)
+    others = [one for one in expected(fakes) if one.state != FLIP]
+    assert list(accuracies(result)) == others[:4]
+    assert (result.failed, result.running) == (2, 0)
+
+
+def test_a_worker_that_lost_its_claim_before_it_began_goes_on_quietly(fakes, tmp_path, monkeypatch):
+    begin, lost = SharedStudy.begin, []
+
+    def losing(self, proposal, notes):
+        if not lost:
+            lost.append(proposal)
+            with self.database.engine.begin() as connection:
+                connection.execute(sqlalchemy.update(CLAIMS).values(worker="another", expires=0.0))
+        return begin(self, proposal, notes)
+
+    monkeypatch.setattr(SharedStudy, "begin", losing)
+    result = search(fakes, tmp_path, children=3)
+    assert list(accuracies(result)) == list(expected(fakes))[:3]
+    assert result.failed == 0
+    assert len(fakes.noted(tmp_path / "log", "began")) == 3
 
 
 @pytest.mark.parametrize(

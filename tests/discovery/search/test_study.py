@@ -5,8 +5,10 @@ from contextlib import closing
 
 import optuna
 import pytest
+import sqlalchemy
+import torch
 
-from isotropy.discovery.search import SearchSpace, State
+from isotropy.discovery.search import SearchSpace, State, _database, _shared_study
 from isotropy.discovery.search._database import opened
 from isotropy.discovery.search._random_search import RandomSearch
 from isotropy.discovery.search._sampler import StrategySampler
@@ -14,7 +16,9 @@ from isotropy.discovery.search._search_groups import child_seed, search_groups
 from isotropy.discovery.search._search_result import ScoredChild, SearchResult
 from isotropy.discovery.search._shared_study import SharedStudy
 from isotropy.discovery.search._strategy import Proposal
-from isotropy.discovery.search._study import shared_study
+from isotropy.discovery.search._study import SETTINGS as STUDY_SETTINGS
+from isotropy.discovery.search._study import _settle, settings_of, shared_study
+from isotropy.discovery.search._tables import CLAIMS
 from isotropy.discovery.search._trials import proposal_of_key
 
 SPACE = SearchSpace((1, 4, 4), ("rotation", "vertical flip"), ((4,), (2,)))
@@ -38,6 +42,11 @@ def database(tmp_path):
 
 def worker(database, grace=60.0):
     return SharedStudy(database, shared_study(database, "search", SETTINGS), SPACE, grace)
+
+
+def expire(database):
+    with database.engine.begin() as connection:
+        connection.execute(sqlalchemy.update(CLAIMS).values(expires=0.0))
 
 
 def everything(path):
@@ -101,16 +110,17 @@ def test_a_child_is_claimed_begun_and_finished(database):
     assert other.result().children == (ScoredChild(ROTATION, 0.75, 7, 4, 2.0),)
 
 
-def test_a_dead_workers_child_is_taken_over_and_its_late_report_does_not_count(database):
-    dead, heir = worker(database, grace=1e-6), worker(database, grace=1e-6)
+def test_a_dead_workers_child_is_taken_over_and_its_late_report_does_not_count(database, caplog):
+    dead, slow, heir = worker(database, grace=1e-6), worker(database), worker(database)
     assert dead.claim(ROTATION, None) is False  # it expired before it could be looked at
-    slow = worker(database)
     assert slow.claim(ROTATION, None)
     first = slow.begin(ROTATION, {})
-    assert heir.claims.claim(ROTATION.key)
-    heir._fail_abandoned(ROTATION.key)
+    expire(database)
+    assert heir.claim(ROTATION, None)
     second = heir.begin(ROTATION, {})
-    assert not slow.finish(first, ROTATION, 0.1, {})
+    with caplog.at_level("WARNING"):
+        assert not slow.finish(first, ROTATION, 0.1, {})
+    assert "rotation/0 does not count" in caplog.text
     assert heir.finish(second, ROTATION, 0.9, {})
     assert heir.read().scores == {ROTATION: 0.9}
     states = [trial.state.name for trial in heir.study.get_trials()]
@@ -122,7 +132,7 @@ def test_whoever_ends_a_trial_first_decides(database):
     slow = worker(database)
     assert slow.claim(ROTATION, None)
     first = slow.begin(ROTATION, {})
-    slow._fail_abandoned(ROTATION.key)
+    slow.fail_abandoned()
     assert not slow.finish(first, ROTATION, 0.1, {})
     assert slow.read().scores == {}
 
@@ -136,12 +146,125 @@ def test_a_report_whose_answer_was_lost_may_be_repeated(database):
     assert mine.read().scores == {ROTATION: 0.5}
 
 
+def test_a_report_waits_longer_for_the_database_than_anything_else(database, monkeypatch):
+    mine = worker(database)
+    assert mine.claim(ROTATION, None)
+    trial = mine.begin(ROTATION, {})
+    monkeypatch.setattr(_database, "OUTAGE_PAUSES", ())
+    monkeypatch.setattr(_shared_study, "REPORT_PAUSES", (0.0,) * 3)
+    left = [0]
+
+    @sqlalchemy.event.listens_for(database.engine, "before_cursor_execute")
+    def fail(*_):
+        if left[0]:
+            left[0] -= 1
+            raise sqlalchemy.exc.OperationalError("SELECT", {}, Exception("away"))
+
+    left[0] = 3
+    mine.keep(ROTATION, {"bias": torch.zeros(2)})
+    left[0] = 3
+    assert mine.finish(trial, ROTATION, 0.5, {})
+    left[0] = 1
+    with pytest.raises(ConnectionError):
+        mine.read()
+    assert mine.read().scores == {ROTATION: 0.5}
+
+
 def test_no_more_children_are_claimed_than_wanted(database):
     first, second = worker(database), worker(database)
     assert first.claim(ROTATION, 1)
     assert not second.claim(Proposal(State()), 1)
     assert second.read().taken == (ROTATION,)
     assert second.claim(Proposal(State()), 2)
+
+
+def test_a_worker_that_wakes_late_leaves_its_successors_trial_alone(database):
+    late, heir = worker(database), worker(database)
+    assert late.claim(ROTATION, None)
+    expire(database)
+    assert heir.claim(ROTATION, None)
+    trial = heir.begin(ROTATION, {})
+    assert late.begin(ROTATION, {}) is None
+    # Nor where it stalls once more, right after it looked at its claim.
+    late._fail_abandoned(ROTATION.key)
+    assert heir.finish(trial, ROTATION, 0.9, {})
+
+
+def test_a_child_is_trained_once_whatever_it_starts_from(database):
+    first, second = worker(database), worker(database)
+    one, two = (Proposal(ROTATION.state, start=start) for start in (State(), State((), 1)))
+    assert first.claim(one, None)
+    assert not second.claim(two, None)
+    assert second.read().taken == (one,)
+    assert first.finish(first.begin(one, {}), one, 0.5, {})
+    assert not second.claim(two, None)
+    assert second.claim(Proposal(ROTATION.state, 1, State()), None)
+
+
+def test_trials_without_a_living_claim_are_ended(database):
+    dead, alive, reader = worker(database), worker(database), worker(database)
+    assert dead.claim(ROTATION, None)
+    dead.begin(ROTATION, {})
+    expire(database)
+    other = Proposal(State())
+    assert alive.claim(other, None)
+    alive.begin(other, {})
+    assert reader.result().running == 1
+    reader.fail_abandoned()
+    states = [trial.state.name for trial in reader.study.get_trials()]
+    assert states == ["FAIL", "RUNNING"]
+    assert (reader.result().failed, reader.result().running) == (1, 1)
+
+
+def test_a_child_that_fails_twice_is_given_up_but_not_for_interrupts(database):
+    mine = worker(database)
+    errors = [ValueError("a"), KeyboardInterrupt(), ConnectionError("away"), ValueError("b")]
+    for error in errors:
+        assert mine.read().given_up == ()
+        assert mine.claim(ROTATION, None)
+        mine.fail(mine.begin(ROTATION, {}), ROTATION, error)
+    assert mine.read().given_up == (ROTATION,)
+    assert not mine.claim(ROTATION, None)
+    assert mine.result().failed == 4
+    noted = [trial.user_attrs.get("error") for trial in mine.study.get_trials()]
+    assert noted == ["ValueError: a", None, None, "ValueError: b"]
+
+
+def test_a_study_that_takes_a_deleted_ones_place_knows_nothing_of_it(database):
+    former = worker(database)
+    assert former.claim(ROTATION, None)
+    former.keep(ROTATION, {"bias": torch.zeros(2)})
+    optuna.delete_study(study_name="search", storage=database.storage)
+    later = worker(database)
+    assert later.number == former.number  # SQLite gives it again
+    assert later.read().taken == ()
+    assert later.claim(ROTATION, None)
+    assert later.finish(later.begin(ROTATION, {}), ROTATION, 0.5, {})
+    assert later.start_of(Proposal(State(), start=ROTATION.state)) is None
+
+
+def test_a_study_is_settled_once_and_not_by_a_worker_that_wakes_late(database):
+    study = shared_study(database, "search", SETTINGS)
+    before = settings_of(study)
+    _settle(database, study, {**SETTINGS, "seed": 9})
+    assert settings_of(study) == before
+    assert {key: before[key] for key in SETTINGS} == SETTINGS
+    assert list(study.user_attrs) == [STUDY_SETTINGS]
+
+
+def test_a_worker_is_not_refused_where_another_settles_meanwhile(database, monkeypatch):
+    read, calls = optuna.Study.get_trials, []
+
+    def reading(self, *args, **options):
+        if not calls:
+            calls.append(1)
+            _settle(database, self, {**SETTINGS, "format": 1})
+            self.add_trial(optuna.trial.create_trial(value=0.5))
+        return read(self, *args, **options)
+
+    monkeypatch.setattr(optuna.Study, "get_trials", reading)
+    assert settings_of(shared_study(database, "search", SETTINGS))["seed"] == 0
+    assert calls
 
 
 def test_a_result_is_read_without_a_worker(database, tmp_path, fakes):
@@ -179,6 +302,16 @@ def test_the_best_are_different_networks_at_their_longest_training():
     assert "80.00%" in str(found)
     assert SearchResult(space, ()).best is None
     assert str(SearchResult(space, (), failed=2, running=1)) == "0 children, 2 failed, 1 running"
+
+
+def test_a_short_training_does_not_outrank_full_ones():
+    short = ScoredChild(Proposal(State(("rotation",)), 1), 0.9, 5, 1, 1.0)
+    full = ScoredChild(Proposal(State()), 0.5, 5, 4, 1.0)
+    longer = ScoredChild(Proposal(State(), 9), 0.8, 5, 9, 1.0)
+    found = SearchResult(SPACE, (short, full, longer))
+    assert found.top(3) == (full,)
+    assert (found.best, found.baseline) == (full, 0.5)
+    assert SearchResult(SPACE, (short, longer)).top(3) == (short, longer)
 
 
 def test_a_strategy_samples_for_plain_optuna(fakes):

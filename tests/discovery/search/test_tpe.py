@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import logging
+
 import numpy as np
 import pytest
 
 from isotropy.discovery.search import SearchSpace
+from isotropy.discovery.search._by_network import ByNetwork
 from isotropy.discovery.search._random_search import RandomSearch
 from isotropy.discovery.search._tpe import TPE
 
-pytest.importorskip("optuna")
+optuna = pytest.importorskip("optuna")
 
 GROUPS = (
     *("rotation", "horizontal flip", "vertical flip", "horizontal scramble"),
@@ -46,6 +49,42 @@ def _proposal(state):
     from isotropy.discovery.search._strategy import Proposal
 
     return Proposal(state)
+
+
+def test_optuna_says_nothing_and_one_try_is_enough_to_end(monkeypatch):
+    said = []
+    handler = logging.Handler()
+    handler.emit = said.append
+    optuna.logging.get_logger("optuna")  # its own handler, for standard error, is set up by now
+    monkeypatch.setattr(logging.getLogger("optuna"), "handlers", [handler])
+    search, scores = TPE(SPACE, 0, tries=1), {}
+    while (proposal := search.propose(scores, ())) is not None:
+        assert proposal not in scores
+        scores[proposal] = 0.5 + 0.01 * len(proposal.state.groups)
+    assert len(scores) == 2 ** len(GROUPS)
+    assert said == []
+    optuna.create_study()
+    assert len(said) == 1
+
+
+def test_by_network_it_is_told_of_networks_only_and_goes_on_after_a_restart():
+    class Noted(TPE):
+        def propose(self, scores, taken):
+            told.append(set(scores))
+            return super().propose(scores, taken)
+
+    told, scores = [], {}
+    search = ByNetwork(Noted(SPACE, 2), SPACE.network)
+    networks = {SPACE.network(state) for state in SPACE.states()}
+    for k in range(len(networks)):
+        proposal = search.propose(scores, ())
+        if k % 5 == 0:
+            again = ByNetwork(TPE(SPACE, 2), SPACE.network)
+            assert again.propose(scores, ()) == proposal
+        assert told[-1] == set(scores)
+        scores[proposal] = 0.5 + 0.02 * (k % 4)
+    assert {one.state for one in scores} == networks
+    assert len(told) == len(networks)  # asked once for each: all other states count as seen
 
 
 def test_no_tries_are_refused():

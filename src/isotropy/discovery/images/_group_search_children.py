@@ -14,9 +14,9 @@ from isotropy.discovery.images._group_search_progress import SearchProgress
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._train_classifier import kept_apart
 from isotropy.discovery.search._grid_child import GridChild, Training
-from isotropy.discovery.search._search_groups import child_seed, search_groups
+from isotropy.discovery.search._search_groups import search_groups
 from isotropy.discovery.search._search_result import ScoredChild, SearchResult
-from isotropy.discovery.search._space import SearchSpace, State
+from isotropy.discovery.search._space import SearchSpace
 
 STUDY = "groups"
 _STEPS, _BATCH = 250, 64  # of a child: four epochs of 4000 rows
@@ -79,7 +79,8 @@ def train_children(
         tell: Told how far it is.
 
     Raises:
-        ValueError: If an option is out of range, or the study is of another search.
+        ValueError: If an option is out of range, the study is of another search, or it holds no
+            network without groups.
         ConnectionError: If the database cannot be reached.
     """
     rest, held = map(torch.as_tensor, kept_apart(data, make_generator(seed + 1)))
@@ -103,8 +104,10 @@ def train_children(
     )
     baseline = result.baseline
     if baseline is None:
-        # only a search along the lattice is sure to ask for the free network
-        baseline = child(State(), seed=child_seed(seed, space, State())).accuracy
+        raise ValueError(
+            "expected a study that holds the network without groups, got one whose training of it "
+            "failed"
+        )
     return TrainedChildren(result, baseline, len(held))
 
 

@@ -36,6 +36,9 @@ class SearchProgress:
         self, child: Child, tell: ProgressCallback, best: tuple[float, State] | None = None
     ) -> None:
         self._child, self._tell, self._best = child, tell, best
+        # a search in rungs asks for it, and a child need not say
+        if hasattr(child, "usual_epochs"):
+            self.usual_epochs: int = child.usual_epochs
 
     @classmethod
     def of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from itertools import chain
 
+from isotropy.discovery.search._closed_sets import ClosedSets
 from isotropy.discovery.search._space import State
 from isotropy.discovery.search._strategy import Proposal, Strategy
 
@@ -12,9 +13,13 @@ from isotropy.discovery.search._strategy import Proposal, Strategy
 class ByNetwork:
     """Proposes only the largest set of groups of each network, so that no network is trained twice.
 
-    Where the strategy inside asks for a state whose network is trained already, it is told that
-    network's accuracy at once and asked again. It meets such states in the order in which it asks
-    for them, as if each had been trained.
+    The strategy inside is told the accuracy of every state whose network is scored, as if each had
+    been trained, and that every state is taken whose network is. What it is told follows from
+    scores and what is taken alone: after a restart, or to another worker, it is the same.
+
+    A strategy may say in an attribute ``aliases`` what it makes of states that are not the largest
+    of their network: "scored", the default, as above; "taken" to be told of scores of networks
+    only, other states of these counting as taken; "unknown" where it asks for networks only.
 
     Args:
         strategy: Any strategy.
@@ -35,10 +40,11 @@ class ByNetwork:
 
     def __init__(self, strategy: Strategy, network: Callable[[State], State]) -> None:
         self.keeps_weights: bool = getattr(strategy, "keeps_weights", False)
+        self._aliases: str = getattr(strategy, "aliases", "scored")
         self._strategy = strategy
         self._network = network
-        self._told: dict[Proposal, float] = {}
-        self._asked: dict[Proposal, Proposal] = {}
+        self._closed = ClosedSets(network)
+        self._alike: dict[Proposal, tuple[Proposal, ...]] = {}
 
     def propose(
         self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
@@ -49,29 +55,78 @@ class ByNetwork:
             scores: Accuracy of every child trained so far, of networks.
             taken: Networks that others are training now.
         """
-        for alias, proposal in self._asked.items():
-            if proposal in scores:
-                self._told.setdefault(alias, scores[proposal])
-        for proposal, accuracy in scores.items():
-            self._told.setdefault(proposal, accuracy)
-        busy = {one for one in self._asked if self._asked[one] in taken and one not in self._told}
-        busy.update(taken)
+        told, busy = self._told(scores, taken)
         while True:
-            asked = self._strategy.propose(self._told, busy)
+            asked = self._strategy.propose(told, busy)
             if asked is None:
                 return None
             proposal = self._of_network(asked)
-            self._asked[asked] = proposal
             if proposal in scores:
-                self._told[asked] = scores[proposal]
+                told[asked] = scores[proposal]
             elif proposal in taken:
                 busy.add(asked)
             else:
                 return proposal
 
+    def _told(
+        self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
+    ) -> tuple[StateScores, set[Proposal]]:
+        """What the strategy is told of: scores and what is taken, with aliases as it wants them."""
+        if self._aliases == "unknown":
+            return StateScores(scores, len(full_scores(scores))), set(taken)
+        told, busy = StateScores({}, len(full_scores(scores))), set(taken)
+        for one in taken:
+            busy.update(self._aliases_of(one))
+        for one, accuracy in scores.items():
+            told[one] = accuracy
+            aliases = [alias for alias in self._aliases_of(one) if alias not in scores]
+            if self._aliases == "taken":
+                busy.update(aliases)
+            else:
+                told.update(dict.fromkeys(aliases, accuracy))
+        return told, busy
+
+    def _aliases_of(self, one: Proposal) -> tuple[Proposal, ...]:
+        """The same training as every state with its network would ask for it."""
+        if one not in self._alike:
+            self._alike[one] = tuple(
+                Proposal(state, one.epochs, state if one.start == one.state else one.start)
+                for state in self._closed.alike(self._network(one.state))
+                if state != one.state
+            )
+        return self._alike[one]
+
     def _of_network(self, asked: Proposal) -> Proposal:
         start = None if asked.start is None else self._network(asked.start)
         return Proposal(self._network(asked.state), asked.epochs, start)
+
+
+class StateScores(dict[Proposal, float]):
+    """Scores of more states than there are children, and how many children were trained in full.
+
+    Args:
+        scores: Of some states.
+        models: How many children.
+
+    Example:
+        >>> scores = StateScores({Proposal(State()): 0.5}, models=1)
+        >>> scores[Proposal(State(("rotation",)))] = 0.5  # of the same child
+        >>> models_in(scores), models_in(dict(scores))
+        (1, 2)
+    """
+
+    def __init__(self, scores: Mapping[Proposal, float], models: int) -> None:
+        super().__init__(scores)
+        self.models = models
+
+
+def models_in(scores: Mapping[Proposal, float]) -> int:
+    """How many children were trained in full.
+
+    Args:
+        scores: Accuracy of every child trained so far, or what `ByNetwork` makes of it.
+    """
+    return scores.models if isinstance(scores, StateScores) else len(full_scores(scores))
 
 
 def full_scores(scores: Mapping[Proposal, float]) -> dict[State, float]:
@@ -84,7 +139,7 @@ def full_scores(scores: Mapping[Proposal, float]) -> dict[State, float]:
 
 
 def seen_states(scores: Mapping[Proposal, float], taken: Collection[Proposal]) -> set[State]:
-    """All states trained in full or on their way to it.
+    """All states trained in full or on their way to it; a shorter training does not count.
 
     Args:
         scores: Accuracy of every child trained so far.

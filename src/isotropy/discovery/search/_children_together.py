@@ -86,12 +86,12 @@ class ChildrenTogether:
         self.networks, self.classes = tuple(networks), classes
         grids = space.grids(networks[0])
         self._cells = [prod(g) if isinstance(g, tuple) else g * g for g in grids]
-        sharings = [grid_sharing(space.transformations(state), grids) for state in networks]
+        sharings = [
+            grid_sharing(space.transformations(state), grids, space.image[0]) for state in networks
+        ]
         self._labels, self._ranks = [], []
         for number in range(len(grids) - 1):
             parts = [layers[number] for layers in sharings]
-            if number == 0:
-                parts = [_by_channel(part, space.image[0]) for part in parts]
             labels, ranks = _one_after_another([part.flatten() for part in parts])
             self._labels.append(labels.to(self.device))
             self._ranks.append(ranks)
@@ -267,11 +267,6 @@ class ChildrenTogether:
             weights.head[which].clone().requires_grad_(),
             weights.head_bias[which].clone().requires_grad_(),
         )
-
-
-def _by_channel(labels: Tensor, channels: int) -> Tensor:
-    count = int(labels.max()) + 1
-    return torch.cat([labels + channel * count for channel in range(channels)], 1)
 
 
 def _one_after_another(parts: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

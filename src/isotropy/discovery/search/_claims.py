@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import sqlalchemy
-from sqlalchemy.exc import SQLAlchemyError
 
 from isotropy.discovery.search._tables import CLAIMS, clock, insert
+from isotropy.discovery.search._trials import child_key
 
+_LOG = logging.getLogger(__name__)
 _BEATS_PER_GRACE = 4
 
 
@@ -32,23 +35,24 @@ def worker_name() -> str:
 class Claims:
     """The claims of one worker on the children of a study.
 
-    A claim holds while its worker renews it. All times are of the database's clock.
+    A claim is on a state and its epochs, whatever the child starts from. It holds while its worker
+    renews it. All times are of the database's clock.
 
     Args:
         engine: Of the database.
-        study: Optuna's number of the study.
-        grace: Seconds after which a claim that was not renewed is anybody's.
+        study: The mark of the study.
+        grace: Seconds after which a claim of this worker that was not renewed is anybody's.
 
     Example:
         >>> from isotropy.discovery.search._database import opened
         >>> with opened(None) as database:
-        ...     mine, other = (Claims(database.engine, 1, grace=60.0) for _ in range(2))
-        ...     mine.claim("rotation/0"), other.claim("rotation/0"), mine.running()
+        ...     mine, other = (Claims(database.engine, "a study", grace=60.0) for _ in range(2))
+        ...     mine.claim("rotation/0"), other.claim("rotation/0</0"), mine.running()
         (True, False, ['rotation/0'])
     """
 
     engine: sqlalchemy.Engine
-    study: int
+    study: str
     grace: float
     worker: str = field(init=False)
 
@@ -59,6 +63,9 @@ class Claims:
     def claim(self, key: str) -> bool:
         """Claim a child, where nobody holds a claim on it that is alive.
 
+        Claims are made one after another and numbered by turns, so that each worker that looks
+        after its own claim sees all that were made before.
+
         Args:
             key: Of the child's proposal.
 
@@ -66,18 +73,33 @@ class Claims:
             Whether it is this worker's now.
         """
         now = clock(self.engine)
-        claimed = insert(self.engine, CLAIMS).values(
-            study=self.study, key=key, worker=self.worker, since=now, heartbeat=now
+        last = sqlalchemy.select(sqlalchemy.func.max(CLAIMS.c.turn)).where(
+            CLAIMS.c.study == self.study
         )
-        free = (CLAIMS.c.heartbeat < now - self.grace) | (CLAIMS.c.worker == self.worker)
-        claimed = claimed.on_conflict_do_update(
-            index_elements=[CLAIMS.c.study, CLAIMS.c.key],
-            set_={"worker": self.worker, "since": now, "heartbeat": now},
-            where=free,
-        )
-        # Drivers do not agree on the row count of such a statement.
         with self.engine.begin() as connection:
+            self._wait_for_others(connection)
+            row = {
+                "key": key,
+                "worker": self.worker,
+                "turn": (connection.scalar(last) or 0) + 1,
+                "expires": now + self.grace,
+            }
+            claimed = insert(self.engine, CLAIMS).values(
+                study=self.study, child=child_key(key), **row
+            )
+            claimed = claimed.on_conflict_do_update(
+                index_elements=[CLAIMS.c.study, CLAIMS.c.child],
+                set_=row,
+                where=(CLAIMS.c.expires < now) | (CLAIMS.c.worker == self.worker),
+            )
+            # Drivers do not agree on the row count of such a statement.
             return connection.scalar(claimed.returning(CLAIMS.c.worker)) is not None
+
+    def _wait_for_others(self, connection: sqlalchemy.Connection) -> None:
+        """Let one transaction of the study claim at a time; those of SQLite are alone anyway."""
+        if self.engine.dialect.name == "postgresql":
+            lock = zlib.crc32(self.study.encode())
+            connection.execute(sqlalchemy.select(sqlalchemy.func.pg_advisory_xact_lock(lock)))
 
     def renew(self, key: str) -> bool:
         """Say that the child is still being trained.
@@ -89,7 +111,7 @@ class Claims:
             Whether the claim is still this worker's.
         """
         mine = sqlalchemy.update(CLAIMS).where(self._mine(key))
-        return self._changed(mine.values(heartbeat=clock(self.engine)))
+        return self._changed(mine.values(expires=clock(self.engine) + self.grace))
 
     def release(self, key: str) -> None:
         """Give up a claim; one that is another worker's by now stays.
@@ -101,14 +123,17 @@ class Claims:
 
     def running(self) -> list[str]:
         """Keys of all claims that are alive, of all workers, oldest first."""
-        alive = CLAIMS.c.heartbeat >= clock(self.engine) - self.grace
+        return list(self.holders())
+
+    def holders(self) -> dict[str, str]:
+        """The worker of every claim that is alive, by key, oldest first."""
         found = (
-            sqlalchemy.select(CLAIMS.c.key)
-            .where((CLAIMS.c.study == self.study) & alive)
-            .order_by(CLAIMS.c.since, CLAIMS.c.worker)
+            sqlalchemy.select(CLAIMS.c.key, CLAIMS.c.worker)
+            .where((CLAIMS.c.study == self.study) & (CLAIMS.c.expires >= clock(self.engine)))
+            .order_by(CLAIMS.c.turn)
         )
         with self.engine.begin() as connection:
-            return list(connection.scalars(found))
+            return {row.key: row.worker for row in connection.execute(found)}
 
     def now(self) -> float:
         """The time by the database's clock."""
@@ -138,15 +163,16 @@ class Claims:
         while not ended.wait(self.grace / _BEATS_PER_GRACE):
             try:
                 if not self.renew(key):
+                    _LOG.info("the claim on %s is no longer this worker's", key)
                     return
-            except SQLAlchemyError:
+            except Exception as error:
                 # The database may be back at the next beat; if not, the claim expires.
-                continue
+                _LOG.info("the claim on %s was not renewed: %s", key, error)
 
     def _mine(self, key: str) -> sqlalchemy.ColumnElement[bool]:
         return (
             (CLAIMS.c.study == self.study)
-            & (CLAIMS.c.key == key)
+            & (CLAIMS.c.child == child_key(key))
             & (CLAIMS.c.worker == self.worker)
         )
 

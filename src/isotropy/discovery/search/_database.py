@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import random
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +23,25 @@ from isotropy.discovery.search._tables import TABLES
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
 
+_LOG = logging.getLogger(__name__)
+
 Work = TypeVar("Work")
 Storage = str | os.PathLike[str] | None
 
 # Between attempts to reach a database that was there before: a restart of a server takes seconds.
 OUTAGE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+# A child that is trained is worth minutes of waiting.
+REPORT_PAUSES = (*OUTAGE_PAUSES, *[10.0] * 29)
 _BUSY_SECONDS = 60
+# A link that died without a word is noticed after about a minute; the last one is in milliseconds.
+_LINK = {
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
 _OPENINGS = 20
 
 
@@ -48,21 +62,24 @@ class Database:
         """SQLAlchemy's way into it."""
         return self.storage.engine
 
-    def patiently(self, work: Callable[[], Work]) -> Work:
+    def patiently(self, work: Callable[[], Work], pauses: Iterable[float] | None = None) -> Work:
         """Do some work in the database, again after a pause while it cannot be reached.
 
         Args:
             work: What may be done twice without harm.
+            pauses: Seconds between attempts; ``None`` for a quarter of a minute in all.
 
         Raises:
             ConnectionError: If it stays away.
         """
-        for pause in OUTAGE_PAUSES:
+        for attempt, pause in enumerate(OUTAGE_PAUSES if pauses is None else pauses):
             try:
                 return work()
             except Exception as error:
                 if not _is_outage(error):
                     raise
+                if attempt == 0:
+                    _LOG.warning("%s; trying again", _unreachable(self.address, error))
             time.sleep(pause)
         try:
             return work()
@@ -182,7 +199,8 @@ def _options(url: sqlalchemy.URL) -> dict[str, Any]:
     if url.get_backend_name() == "sqlite":
         return {"connect_args": {"timeout": _BUSY_SECONDS}}
     # A connection that broke while a child was trained is replaced before it is used.
-    return {"pool_pre_ping": True, "connect_args": {"connect_timeout": 10}}
+    link = {name: value for name, value in _LINK.items() if name not in url.query}
+    return {"pool_pre_ping": True, "connect_args": link}
 
 
 def _optuna_storage(url: sqlalchemy.URL, address: str) -> RDBStorage:

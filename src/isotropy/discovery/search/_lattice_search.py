@@ -52,6 +52,8 @@ class LatticeSearch:
         ('no group', 'vertical flip')
     """
 
+    aliases = "unknown"
+
     def __init__(
         self,
         space: SearchSpace,
@@ -95,7 +97,7 @@ class LatticeSearch:
             if bottom not in full and bottom not in busy:
                 return Proposal(bottom)
         if not full:
-            return self._first_joins(bottoms[0], busy)
+            return self._first_joins(bottoms[0], busy, scores)
         ranked = self._ranked(full, list(full))
         width = self._beam
         while True:
@@ -106,10 +108,15 @@ class LatticeSearch:
                 return found
             width *= 2
 
-    def _first_joins(self, bottom: State, busy: set[State]) -> Proposal | None:
+    def _first_joins(
+        self, bottom: State, busy: set[State], scores: Mapping[Proposal, float]
+    ) -> Proposal | None:
         """Something to train while another trains the network without groups."""
-        near = [one for one in self._neighbours([bottom]) if one not in busy]
-        return Proposal(min(near, key=self._order.__getitem__)) if near else None
+        passed, _ = self._passed(self._neighbours([bottom]), scores)
+        new = [one for one, trainings in passed.items() if not trainings and one not in busy]
+        if not new:
+            return None
+        return Proposal(min(new, key=self._order.__getitem__), (*self._rungs, None)[0])
 
     def _ranked(self, full: Mapping[State, float], networks: list[State]) -> list[State]:
         """Networks from the best on, by their smoothed scores raised by what is not known."""
@@ -144,7 +151,7 @@ class LatticeSearch:
         if new:
             state = self._ranked(full, new)[0]
             start = near[state] if self._warm and near[state] in full else None
-            return Proposal(state, self._rungs[0] if self._rungs else None, start)
+            return Proposal(state, (*self._rungs, None)[0], start)
         for rung in range(1, len(self._rungs) + 1):
             quota = ceil(len(near) * self._share**rung)
             ahead = sum(passed[one] > rung for one in near)

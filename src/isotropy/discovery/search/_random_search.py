@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 import torch
 
 from isotropy._run import generator
+from isotropy.discovery.search._by_network import seen_states
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.discovery.search._strategy import Proposal
 
@@ -34,18 +35,18 @@ class RandomSearch:
     def __init__(self, space: SearchSpace, seed: int) -> None:
         states = list(space.states())
         order = torch.randperm(len(states), generator=generator(seed))
-        self._order = [states[k] for k in order.tolist()]
+        self.order = tuple(states[k] for k in order.tolist())
 
     def propose(
         self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
     ) -> Proposal | None:
-        """The first state of the order that is neither scored nor taken; ``None`` after the last.
+        """The first state of the order that is not trained in full; ``None`` after the last.
 
         Args:
             scores: Accuracy of every child trained so far.
             taken: Children that others are training now.
         """
-        state = self.unseen({one.state for one in (*scores, *taken)})
+        state = self.unseen(seen_states(scores, taken))
         return None if state is None else Proposal(state)
 
     def unseen(self, seen: Collection[State]) -> State | None:
@@ -54,4 +55,4 @@ class RandomSearch:
         Args:
             seen: States to leave out.
         """
-        return next((state for state in self._order if state not in seen), None)
+        return next((state for state in self.order if state not in seen), None)

@@ -14,6 +14,8 @@ from isotropy.discovery.search._score_table import ScoreTable
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.discovery.search._strategy import Proposal, Strategy
 
+_ROUNDING = 1e-9  # shares that are equal but for it are equal
+
 
 @dataclass(frozen=True)
 class ReplayedSearch:
@@ -45,7 +47,7 @@ class ReplayedSearch:
         Returns:
             A whole number; infinity where it never did.
         """
-        return self._first(accuracy, np.arange(1, len(self.best) + 1))
+        return children_needed(self.best, accuracy)
 
     def needed_cost(self, accuracy: float) -> float:
         """What it spent until a child reached this accuracy, in units of a full training.
@@ -56,11 +58,8 @@ class ReplayedSearch:
         Returns:
             Infinity where it never did.
         """
-        return self._first(accuracy, self.cost)
-
-    def _first(self, accuracy: float, spent: NDArray[Any]) -> float:
-        reached = np.flatnonzero(self.best >= accuracy - 1e-9)
-        return float(spent[reached[0]]) if len(reached) else float("inf")
+        children = self.needed(accuracy)
+        return float(self.cost[int(children) - 1]) if children < float("inf") else children
 
 
 @dataclass(frozen=True)
@@ -155,6 +154,24 @@ class Replay:
         return Needed(tuple(each.tolist()), _median(each), low, high)
 
 
+def children_needed(accuracies: Sequence[float] | NDArray[Any], accuracy: float) -> float:
+    """How many children there are up to the first that is as accurate as wanted.
+
+    Args:
+        accuracies: Of children in the order of their training, or of the best so far.
+        accuracy: A share.
+
+    Returns:
+        A whole number; infinity where none is.
+
+    Example:
+        >>> children_needed([0.1, 0.3, 0.2], 0.3), children_needed([0.1], 0.2)
+        (2.0, inf)
+    """
+    reached = np.flatnonzero(np.asarray(accuracies) >= accuracy - _ROUNDING)
+    return float(reached[0] + 1) if len(reached) else float("inf")
+
+
 def replay(
     table: ScoreTable,
     strategy_factory: Callable[[SearchSpace, int], Strategy],
@@ -162,10 +179,13 @@ def replay(
     seeds: int | Sequence[int],
     children: int,
     by_network: bool = True,
+    goal: float | None = None,
 ) -> Replay:
     """Run a strategy against a table for several seeds.
 
-    Search r sees the trainings of seed r modulo the number of the table's seeds.
+    Search r sees the trainings of seed r modulo the number of the table's seeds. A short training
+    and the longer one that goes on with it are epochs of a single training of the table; a real
+    child that goes on has a fresh optimiser, so that its score would be another.
 
     Args:
         table: Of all networks of a space.
@@ -175,6 +195,7 @@ def replay(
         children: The most that each search trains, short trainings and long ones alike.
         by_network: Whether a network is trained once, whichever states ask for it; otherwise every
             state is a child of its own, as in the cache of Basu et al. 2021.
+        goal: The validation accuracy, a share, at which a search ends.
 
     Raises:
         ValueError: If there is no seed or no child, or a strategy asks for what is not tabulated.
@@ -199,18 +220,23 @@ def replay(
         strategy = strategy_factory(table.space, seed)
         if by_network:
             strategy = ByNetwork(strategy, table.network)
-        searches.append(_search(table, strategy, seed, children))
+        searches.append(_search(table, strategy, seed, children, goal))
     return Replay(tuple(searches), by_network)
 
 
-def _search(table: ScoreTable, strategy: Strategy, seed: int, children: int) -> ReplayedSearch:
+def _search(
+    table: ScoreTable, strategy: Strategy, seed: int, children: int, goal: float | None
+) -> ReplayedSearch:
     training = seed % table.seeds
     scores: dict[Proposal, float] = {}
-    best, cost = [], []
+    best: list[float] = []
+    cost: list[float] = []
     selected: Proposal | None = None
     reached: dict[State, int] = {}
     spent = 0
     while len(scores) < children:
+        if goal is not None and best and best[-1] >= goal - _ROUNDING:
+            break
         proposal = strategy.propose(scores, ())
         if proposal is None:
             break

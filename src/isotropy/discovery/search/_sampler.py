@@ -19,9 +19,10 @@ class StrategySampler(BaseSampler):
     """Samples the parameters of a trial by asking a search strategy.
 
     It is for a study that a user of Optuna runs; `search_groups` needs no sampler. Scores are read
-    from the study's trials, so several processes may share one. Optuna cannot be told to wait or
-    that a trial is not needed: where the strategy has nothing to propose, the trial is pruned and
-    `optimize` stops. Parameters that are not of the space are drawn at random.
+    from the study's trials. There are no claims: processes that share a study in this way may train
+    the same state at the same time, which those of `search_groups` do not. Optuna cannot be told to
+    wait or that a trial is not needed: where the strategy has nothing to propose, the trial is
+    pruned and `optimize` stops. Parameters that are not of the space are drawn at random.
 
     Args:
         strategy: What to ask.

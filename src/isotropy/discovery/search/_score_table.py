@@ -16,6 +16,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from isotropy._run import atomic_write
+from isotropy.discovery.search._all_networks import (
+    check_all_networks,
+    may_be_all_networks,
+    network_numbers,
+)
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.discovery.search._strategy import Proposal
 
@@ -30,22 +35,25 @@ class ScoreTable:
     Networks are closed sets of groups, see `SearchSpace.network`. A set that is closed is the
     smallest closed one around all that it holds, and the intersection of closed sets is closed: so
     the network of any state is the intersection of all networks that hold its groups, and a table
-    of all networks knows it without looking at any weight.
+    of all networks knows it without looking at weights. A table of some networks does not, and
+    holds their counts only.
 
     Args:
         name: Of the data.
         space: What the networks are made of.
-        networks: Closed sets of groups, every one of the space once.
+        networks: Closed sets of groups, each once.
         validation: How many validation rows each network classifies rightly, of shape
             (networks, seeds, epochs), in whole numbers.
         test: The same of test rows.
         validation_rows: How many validation rows there are.
         test_rows: How many test rows there are.
         parameters: How many numbers each network learns, of shape (networks,).
+        complete: Whether the networks are all those of the space. What follows from that is
+            checked, by the weights of a few states, when the network of a state is first asked for.
 
     Raises:
-        ValueError: If shapes do not agree, a count is above the number of rows, or the networks
-            are not all those of the space.
+        ValueError: If shapes do not agree, a count is above the number of rows, or a network that
+            all of them would have to hold is missing.
 
     Example:
         >>> space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((4,),))
@@ -66,6 +74,7 @@ class ScoreTable:
     validation_rows: int
     test_rows: int
     parameters: NDArray[Any]
+    complete: bool = True
 
     def __post_init__(self) -> None:
         shape = np.shape(self.validation)
@@ -92,6 +101,8 @@ class ScoreTable:
         object.__setattr__(self, "parameters", np.asarray(self.parameters))
         if len(set(self.networks)) != len(self.networks):
             raise ValueError("expected every network once, got some more often")
+        if self.complete:
+            network_numbers(self.space, self.networks)
 
     @property
     def seeds(self) -> int:
@@ -106,24 +117,13 @@ class ScoreTable:
     @cached_property
     def _index(self) -> dict[State, int]:
         """The number of the network of every state."""
-        bit = {name: 1 << k for k, name in enumerate(self.space.groups)}
-        masks = [sum(bit[name] for name in one.groups) for one in self.networks]
-        number = {
-            (m, one.hidden): k for k, (m, one) in enumerate(zip(masks, self.networks, strict=True))
-        }
-        found: dict[State, int] = {}
-        for state in self.space.states():
-            wanted = sum(bit[name] for name in state.groups)
-            smallest = (1 << len(bit)) - 1
-            for mask, one in zip(masks, self.networks, strict=True):
-                if one.hidden == state.hidden and mask & wanted == wanted:
-                    smallest &= mask
-            if (smallest, state.hidden) not in number:
-                raise ValueError(
-                    f"expected all networks of the space, got none for {state} in {self.name!r}"
-                )
-            found[state] = number[smallest, state.hidden]
-        return found
+        if not self.complete:
+            raise ValueError(
+                f"expected a table of all networks of its space, got {len(self.networks)} networks "
+                f"in {self.name!r}"
+            )
+        check_all_networks(self.space, self.networks)
+        return network_numbers(self.space, self.networks)
 
     def network_of(self, state: State) -> int:
         """The number of the network of a state.
@@ -201,6 +201,7 @@ class ScoreTable:
             "space": json.loads(self.space.description()),
             "validation rows": self.validation_rows,
             "test rows": self.test_rows,
+            "complete": self.complete,
         }
         has = [[name in one.groups for name in self.space.groups] for one in self.networks]
         largest = max(self.validation_rows, self.test_rows)
@@ -239,7 +240,7 @@ class ScoreTable:
                 f"expected a score table, got a damaged file in {place!r} ({error})"
             ) from error
         header = json.loads(metadata["table"])
-        space = _space_of(header["space"])
+        space = SearchSpace.of(json.dumps(header["space"]))
         networks = tuple(
             State(tuple(n for n, has in zip(space.groups, row, strict=True) if has), hidden)
             for row, hidden in zip(
@@ -255,6 +256,7 @@ class ScoreTable:
             header["validation rows"],
             header["test rows"],
             tensors["parameters"].numpy(),
+            header.get("complete", may_be_all_networks(space, networks)),
         )
 
 
@@ -266,12 +268,3 @@ def _check(metadata: dict[str, str], place: str) -> None:
         raise ValueError(
             f"expected a score table of format {_FORMAT} or older, got {version} in {place!r}"
         )
-
-
-def _space_of(described: dict[str, Any]) -> SearchSpace:
-    return SearchSpace(
-        tuple(described["image"]),
-        tuple(described["groups"]),
-        tuple(tuple(grids) for grids in described["hidden"]),
-        described["step"],
-    )

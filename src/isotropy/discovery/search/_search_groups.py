@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import math
 import os
 import time
@@ -16,10 +17,13 @@ from isotropy.discovery.search._child import Child, Trained
 from isotropy.discovery.search._search_result import SearchResult
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.discovery.search._strategy import Proposal, Strategy
+from isotropy.discovery.search._trials import child_of
 
 if TYPE_CHECKING:
     from isotropy.discovery.search._shared_study import Record, SharedStudy, Start
 
+_LOG = logging.getLogger(__name__)
+_BASELINE = Proposal(State())
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
@@ -43,6 +47,9 @@ def search_groups(
     one study, none of them twice, and a worker that dies loses nothing but the child it was at. A
     call for a study that exists goes on with it.
 
+    The network without groups is trained first, whatever the strategy, for others to be compared
+    with.
+
     The study is one of Optuna, with a trial for every child, and may be watched with its dashboard.
 
     Args:
@@ -58,15 +65,15 @@ def search_groups(
         seed: Of the strategy and of all children. A child's own seed follows from it and the
             child's state, so that its accuracy does not depend on who trains it or when.
         by_network: Whether states with the same network are one child.
-        grace: Seconds after which a worker that gave no sign of life counts as dead; the same for
-            all workers.
+        grace: Seconds after which this worker counts as dead where it gave no sign of life.
         progress: Called after every child.
 
     Returns:
         All that the study holds.
 
     Raises:
-        ValueError: If an argument is out of range, or the study is of another space, child or seed.
+        ValueError: If an argument is out of range, the study is of another space, child or seed, or
+            the strategy goes on with a child that does not say its ``usual_epochs``.
         ConnectionError: If the database cannot be reached.
 
     Example:
@@ -134,6 +141,11 @@ class _Worker:
     progress: ProgressCallback | None
 
     def work(self) -> None:
+        self.study.fail_abandoned()
+        self._work()
+        self.study.fail_abandoned()
+
+    def _work(self) -> None:
         pause = _SHORTEST_PAUSE
         while True:
             record = self.study.read()
@@ -157,12 +169,37 @@ class _Worker:
         known = len(record.scores) + len(record.taken)
         if self.children is not None and known >= self.children:
             return None
-        proposal = self.strategy.propose(record.scores, record.taken)
-        if proposal is not None and (proposal in record.scores or proposal in record.taken):
+        accuracies = {child_of(one): value for one, value in record.scores.items()}
+        taken = [*record.taken, *record.given_up]
+        busy = {child_of(one) for one in taken}
+        if _BASELINE not in accuracies and _BASELINE not in busy:
+            return _BASELINE
+        scores = dict(record.scores)
+        while (proposal := self.strategy.propose(scores, taken)) is not None:
+            if proposal in scores or proposal in taken:
+                raise ValueError(
+                    "expected a strategy that proposes what is not trained, "
+                    f"got {proposal.key!r} again"
+                )
+            child = child_of(proposal)
+            # A child is trained once, whatever it starts from.
+            if child in accuracies:
+                scores[proposal] = accuracies[child]
+            elif child in busy:
+                taken.append(proposal)
+            else:
+                self._check_can_go_on(proposal)
+                return proposal
+        return None
+
+    def _check_can_go_on(self, proposal: Proposal) -> None:
+        """A child that goes on with its own training must know how long that is to be."""
+        goes_on = proposal.start == proposal.state and proposal.epochs is None
+        if goes_on and getattr(self.child, "usual_epochs", None) is None:
             raise ValueError(
-                f"expected a strategy that proposes what is not trained, got {proposal.key!r} again"
+                "expected a child with usual_epochs for a strategy with rungs, "
+                f"got {type(self.child).__name__} without"
             )
-        return proposal
 
     def _train(self, proposal: Proposal) -> None:
         """Train a child that is claimed, and say how it went, whatever happens."""
@@ -172,6 +209,9 @@ class _Worker:
                 seed = child_seed(self.seed, self.space, proposal.state)
                 start = self.study.start_of(proposal)
                 trial = self.study.begin(proposal, _first_notes(proposal, seed, start))
+                if trial is None:
+                    _LOG.info("%s is not trained here: another worker took it over", proposal.key)
+                    return
                 begun = time.perf_counter()
                 trained = self._trained(proposal, seed, start)
                 seconds = time.perf_counter() - begun
@@ -179,10 +219,10 @@ class _Worker:
                 if getattr(self.strategy, "keeps_weights", False) and trained.weights:
                     self.study.keep(proposal, trained.weights)
                 self.study.finish(trial, proposal, trained.accuracy, _last_notes(trained, seconds))
-        except BaseException:
+        except BaseException as error:
             # What went wrong matters more than a database that cannot be told of it.
             with suppress(Exception):
-                self.study.fail(trial, proposal)
+                self.study.fail(trial, proposal, error)
             raise
 
     def _trained(self, proposal: Proposal, seed: int, start: Start | None) -> Trained:
@@ -193,8 +233,8 @@ class _Worker:
                 proposal.state, seed=seed, epochs=proposal.epochs, start=start.weights
             )
         # a child that goes on with its own training has some of its passes behind it
-        total = proposal.epochs or getattr(self.child, "usual_epochs", None)
-        left = None if total is None else max(1, total - start.epochs)
+        total: int = proposal.epochs or self.child.usual_epochs  # type: ignore[attr-defined]
+        left = max(1, total - start.epochs)
         trained = self.child(proposal.state, seed=seed, epochs=left, start=start.weights)
         return replace(trained, epochs=trained.epochs + start.epochs)
 
@@ -204,9 +244,7 @@ class _Worker:
 
 
 def _first_notes(proposal: Proposal, seed: int, start: Start | None) -> dict[str, Any]:
-    from isotropy.discovery.search._claims import worker_name
-
-    notes: dict[str, Any] = {"seed": seed, "worker": worker_name()}
+    notes: dict[str, Any] = {"seed": seed}
     if proposal.start is not None:
         notes["start"] = proposal.start.key
         notes["start weights"] = "found" if start is not None else "missing"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 
@@ -44,7 +43,7 @@ class SearchResult:
         space: What it ranges over.
         children: All children that are trained, in the order in which they were finished.
         by_network: Whether every state stands for its network, so that no network occurs twice.
-        failed: How many trainings ended without an accuracy.
+        failed: How many trainings ended without an accuracy; one child may fail several times.
         running: How many trainings were under way when the study was read.
 
     Example:
@@ -87,20 +86,21 @@ class SearchResult:
             ConnectionError: If the database cannot be reached.
         """
         from isotropy.discovery.search._database import opened
-        from isotropy.discovery.search._study import existing_study, result_of
+        from isotropy.discovery.search._study import existing_study, result_of, settings_of
 
         with opened(storage, create=False) as database:
             study = existing_study(database, name)
-            if space is not None and study.user_attrs["space"] != space.description():
+            description = settings_of(study)["space"]
+            if space is not None and description != space.description():
                 raise ValueError(
                     f"expected a study of the space {space.description()}, "
-                    f"got {study.user_attrs['space']} in study {name!r} at {database.address}"
+                    f"got {description} in study {name!r} at {database.address}"
                 )
-            return result_of(study, space or _space_of(study.user_attrs["space"]))
+            return result_of(database, study, space or SearchSpace.of(description))
 
     @property
     def best(self) -> ScoredChild | None:
-        """The child that did best, each network at its longest training."""
+        """The child that did best, as `top` ranks them."""
         return next(iter(self.top(1)), None)
 
     @property
@@ -112,11 +112,14 @@ class SearchResult:
     def top(self, count: int) -> tuple[ScoredChild, ...]:
         """The best children of different networks, each at its longest training.
 
+        Where some were trained in full, those with fewer epochs are left out: they were trained to
+        find out what is worth more, and accuracies after different trainings do not compare.
+
         Args:
             count: How many at most.
         """
         longest: dict[State, ScoredChild] = {}
-        for child in self.children:
+        for child in [one for one in self.children if _in_full(one)] or self.children:
             known = longest.get(child.state)
             if known is None or child.epochs >= known.epochs:
                 longest[child.state] = child
@@ -136,7 +139,7 @@ class SearchResult:
         """
         wanted = self.space.network(state) if self.by_network else state
         found = [child for child in self.children if child.state == wanted]
-        return max(reversed(found), key=lambda one: one.epochs, default=None)
+        return max(reversed(found), key=lambda one: (_in_full(one), one.epochs), default=None)
 
     def _network(self, state: State) -> State:
         return state if self.by_network else self.space.network(state)
@@ -166,15 +169,9 @@ class SearchResult:
         return f"{state}; hidden grids {grids}"
 
 
+def _in_full(child: ScoredChild) -> bool:
+    return child.proposal.epochs is None
+
+
 def _counted(count: int, one: str, many: str) -> str:
     return f"{count} {one if count == 1 else many}"
-
-
-def _space_of(description: str) -> SearchSpace:
-    found = json.loads(description)
-    return SearchSpace(
-        tuple(found["image"]),
-        tuple(found["groups"]),
-        tuple(map(tuple, found["hidden"])),
-        found["step"],
-    )

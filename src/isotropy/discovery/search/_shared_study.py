@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,15 +13,17 @@ from optuna.trial import TrialState, create_trial
 
 from isotropy.discovery.search import _trials
 from isotropy.discovery.search._claims import Claims
-from isotropy.discovery.search._database import Database
+from isotropy.discovery.search._database import OUTAGE_PAUSES, REPORT_PAUSES, Database
 from isotropy.discovery.search._search_result import SearchResult
 from isotropy.discovery.search._space import SearchSpace
 from isotropy.discovery.search._start_weights import keep_weights, kept_weights
 from isotropy.discovery.search._strategy import Proposal
-from isotropy.discovery.search._study import SETTLING, number_of, result_of
+from isotropy.discovery.search._study import number_of, result_of, settings_of
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -30,10 +33,12 @@ class Record:
     Args:
         scores: Accuracy of every child that is trained, in the order of their finish.
         taken: Children that are being trained, the earliest claim first.
+        given_up: Children that failed too often to be tried again.
     """
 
     scores: dict[Proposal, float]
     taken: tuple[Proposal, ...]
+    given_up: tuple[Proposal, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class SharedStudy:
         database: Where it lives.
         study: Optuna's.
         space: What it ranges over.
-        grace: Seconds after which a claim that was not renewed is anybody's.
+        grace: Seconds after which a claim of this worker that was not renewed is anybody's.
     """
 
     database: Database
@@ -68,22 +73,27 @@ class SharedStudy:
     space: SearchSpace
     grace: float
     number: int = field(init=False)
+    mark: str = field(init=False)
     claims: Claims = field(init=False)
 
     def __post_init__(self) -> None:
-        number = number_of(self.database, self.study)
-        object.__setattr__(self, "number", number)
-        object.__setattr__(self, "claims", Claims(self.database.engine, number, self.grace))
+        mark = settings_of(self.study)["mark"]
+        object.__setattr__(self, "number", number_of(self.database, self.study))
+        object.__setattr__(self, "mark", mark)
+        object.__setattr__(self, "claims", Claims(self.database.engine, mark, self.grace))
 
     def read(self) -> Record:
-        """Read scores and claims."""
+        """Read scores, claims and failures."""
         return self.database.patiently(self._read)
 
     def _read(self) -> Record:
         # Claims first: what is finished in between is then seen twice rather than never.
-        running = [_trials.proposal_of_key(key) for key in self.claims.running() if key != SETTLING]
-        scores = _trials.scores(self.study.get_trials(deepcopy=False), self.space)
-        return Record(scores, tuple(one for one in running if one not in scores))
+        running = map(_trials.proposal_of_key, self.claims.running())
+        trials = self.study.get_trials(deepcopy=False)
+        scores = _trials.scores(trials, self.space)
+        trained = {_trials.child_of(one) for one in scores}
+        taken = tuple(one for one in running if _trials.child_of(one) not in trained)
+        return Record(scores, taken, _trials.given_up(trials, self.space))
 
     def claim(self, proposal: Proposal, children: int | None) -> bool:
         """Claim a child that is not trained.
@@ -100,24 +110,41 @@ class SharedStudy:
     def _claim(self, proposal: Proposal, children: int | None) -> bool:
         if not self.claims.claim(proposal.key):
             return False
-        self._fail_abandoned(proposal.key)
+        # Only now: whoever claimed before this worker is seen, and no more than are wanted go on.
         record = self._read()
         wanted = None if children is None else max(0, children - len(record.scores))
-        if proposal in record.taken[:wanted]:
+        hopeless = {_trials.child_of(one) for one in record.given_up}
+        if proposal in record.taken[:wanted] and _trials.child_of(proposal) not in hopeless:
             return True
         self.claims.release(proposal.key)
         return False
 
-    def _fail_abandoned(self, key: str) -> None:
-        """End the trials of workers that held this claim before and are gone."""
-        for trial in self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
-            if trial.user_attrs.get(_trials.KEY) == key:
+    def fail_abandoned(self) -> None:
+        """End the trials that nobody trains any more; this worker must not be training."""
+        self.database.patiently(self._fail_abandoned)
+
+    def _fail_abandoned(self, of: str | None = None) -> None:
+        """End abandoned trials, those of one child where its key is given."""
+        # Trials first: one whose worker holds no claim afterwards has lost it for good.
+        running = self.study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+        holders = self.claims.holders()
+        workers = {_trials.child_key(key): worker for key, worker in holders.items()}
+        for trial in running:
+            key, worker = (trial.user_attrs.get(name) for name in (_trials.KEY, _trials.WORKER))
+            if key is None or worker is None:
+                continue
+            child = _trials.child_key(key)
+            if of is not None and child != _trials.child_key(of):
+                continue
+            # One of its own is what a lost answer of the database left behind.
+            if worker == self.claims.worker or worker != workers.get(child):
+                _LOG.info("the training of %s by %s was abandoned", key, worker)
                 self._end(self._id(trial.number), TrialState.FAIL)
 
     def _id(self, number: int) -> int:
         return self.database.storage.get_trial_id_from_study_id_trial_number(self.number, number)
 
-    def begin(self, proposal: Proposal, notes: Mapping[str, Any]) -> int:
+    def begin(self, proposal: Proposal, notes: Mapping[str, Any]) -> int | None:
         """Make the trial of a child that this worker claimed.
 
         Args:
@@ -125,16 +152,19 @@ class SharedStudy:
             notes: What to say of it.
 
         Returns:
-            Optuna's number of the trial within the database.
+            Optuna's number of the trial within the database; ``None`` where the claim expired and
+            is another worker's by now.
         """
         trial = create_trial(
             state=TrialState.RUNNING,
             params=self.space.params(proposal.state),
             distributions=_trials.distributions(self.space),
-            user_attrs={_trials.KEY: proposal.key, **notes},
+            user_attrs={_trials.KEY: proposal.key, _trials.WORKER: self.claims.worker, **notes},
         )
 
-        def begin() -> int:
+        def begin() -> int | None:
+            if not self.claims.renew(proposal.key):
+                return None
             self._fail_abandoned(proposal.key)
             return self.database.storage.create_new_trial(self.number, trial)
 
@@ -154,7 +184,14 @@ class SharedStudy:
         Returns:
             Whether this counts: not where another worker has taken the child over meanwhile.
         """
-        return self.database.patiently(lambda: self._finish(trial, proposal, accuracy, notes))
+        counts = self.database.patiently(
+            lambda: self._finish(trial, proposal, accuracy, notes), REPORT_PAUSES
+        )
+        if not counts:
+            _LOG.warning(
+                "the accuracy of %s does not count: another worker took it over", proposal.key
+            )
+        return counts
 
     def _finish(
         self, trial: int, proposal: Proposal, accuracy: float, notes: dict[str, Any]
@@ -162,29 +199,37 @@ class SharedStudy:
         if not self.claims.renew(proposal.key):
             self._end(trial, TrialState.FAIL)
             return self._is_complete(trial)
-        try:
-            for key, value in {**notes, _trials.FINISHED: self.claims.now()}.items():
-                self.database.storage.set_trial_user_attr(trial, key, value)
-            self._end(trial, TrialState.COMPLETE, accuracy)
-        except UpdateFinishedTrialError:
-            pass
+        self._note(trial, {**notes, _trials.FINISHED: self.claims.now()})
+        self._end(trial, TrialState.COMPLETE, accuracy)
         self.claims.release(proposal.key)
         return self._is_complete(trial)
 
-    def fail(self, trial: int | None, proposal: Proposal) -> None:
+    def fail(self, trial: int | None, proposal: Proposal, error: BaseException) -> None:
         """Say that a child came to nothing, and give up the claim on it.
 
         Args:
             trial: As `begin` gave it; ``None`` where it has not begun.
             proposal: What was to be trained.
+            error: Why. An interrupt, or a database that is away, is not held against the child.
         """
+        of_child = isinstance(error, Exception) and not isinstance(error, ConnectionError)
 
         def fail() -> None:
             if trial is not None:
+                if of_child:
+                    self._note(trial, {_trials.ERROR: f"{type(error).__name__}: {error}"[:500]})
                 self._end(trial, TrialState.FAIL)
             self.claims.release(proposal.key)
 
-        self.database.patiently(fail)
+        self.database.patiently(fail, REPORT_PAUSES if of_child else OUTAGE_PAUSES)
+
+    def _note(self, trial: int, notes: Mapping[str, Any]) -> None:
+        """Note something with a trial, unless it was ended before."""
+        try:
+            for key, value in notes.items():
+                self.database.storage.set_trial_user_attr(trial, key, value)
+        except UpdateFinishedTrialError:
+            return
 
     def _end(self, trial: int, state: TrialState, accuracy: float | None = None) -> None:
         """End a trial, unless it was ended before."""
@@ -205,7 +250,9 @@ class SharedStudy:
             weights: By name.
         """
         engine = self.database.engine
-        self.database.patiently(lambda: keep_weights(engine, self.number, proposal.key, weights))
+        self.database.patiently(
+            lambda: keep_weights(engine, self.mark, proposal.key, weights), REPORT_PAUSES
+        )
 
     def start_of(self, proposal: Proposal) -> Start | None:
         """What a child starts from: its start's child at its longest training.
@@ -225,11 +272,11 @@ class SharedStudy:
         of_start = [one for one in trained if one.state == proposal.start]
         for child in sorted(of_start, key=lambda one: -one.epochs):
             key = child.proposal.key
-            weights = kept_weights(self.database.engine, self.number, key)
+            weights = kept_weights(self.database.engine, self.mark, key)
             if weights is not None:
                 return Start(weights, child.epochs)
         return None
 
     def result(self) -> SearchResult:
         """What the study holds."""
-        return self.database.patiently(lambda: result_of(self.study, self.space))
+        return self.database.patiently(lambda: result_of(self.database, self.study, self.space))

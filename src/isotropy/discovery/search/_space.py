@@ -77,9 +77,34 @@ class SearchSpace:
         default_factory=dict, init=False, repr=False, compare=False, hash=False
     )
 
+    @classmethod
+    def of(cls, description: str) -> SearchSpace:
+        """The space of a description.
+
+        Args:
+            description: As `description` makes it.
+
+        Example:
+            >>> space = SearchSpace((1, 8, 8), ("rotation",), ((4,), (2, 2)))
+            >>> SearchSpace.of(space.description()) == space
+            True
+        """
+        found = json.loads(description)
+        return cls(
+            tuple(found["image"]),
+            tuple(found["groups"]),
+            tuple(map(tuple, found["hidden"])),
+            found["step"],
+        )
+
     def __post_init__(self) -> None:
-        if not self.hidden or not all(self.hidden):
-            raise ValueError(f"expected at least one hidden grid, got {self.hidden!r}")
+        if not isinstance(self.image, tuple) or len(self.image) != 3:
+            raise ValueError(f"expected an image as (channels, height, width), got {self.image!r}")
+        if not self.hidden or not all(isinstance(one, tuple) and one for one in self.hidden):
+            raise ValueError(
+                "expected choices of hidden grids, each with the side of every hidden layer, such "
+                f"as ((20, 20),), got {self.hidden!r}"
+            )
         named = self.groups or tuple(GRID_TRANSFORMATIONS)
         found = grid_transformations(named, step=self.step)
         if not self.groups:

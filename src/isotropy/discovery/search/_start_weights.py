@@ -12,13 +12,13 @@ from isotropy.discovery.search._tables import WEIGHTS, insert
 
 
 def keep_weights(
-    engine: sqlalchemy.Engine, study: int, key: str, weights: Mapping[str, Tensor]
+    engine: sqlalchemy.Engine, study: str, key: str, weights: Mapping[str, Tensor]
 ) -> None:
     """Keep the weights of a child.
 
     Args:
         engine: Of the database.
-        study: Optuna's number of the study.
+        study: The mark of the study.
         key: Of the child's proposal.
         weights: By name.
     """
@@ -31,12 +31,12 @@ def keep_weights(
         connection.execute(kept)
 
 
-def kept_weights(engine: sqlalchemy.Engine, study: int, key: str) -> dict[str, Tensor] | None:
+def kept_weights(engine: sqlalchemy.Engine, study: str, key: str) -> dict[str, Tensor] | None:
     """The weights of a child, or ``None`` where none were kept.
 
     Args:
         engine: Of the database.
-        study: Optuna's number of the study.
+        study: The mark of the study.
         key: Of the child's proposal.
     """
     found = sqlalchemy.select(WEIGHTS.c.weights).where(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy.discovery.search._deep_q import DeepQ
+from isotropy.discovery.search._deep_q import NETWORK_EPSILON, DeepQ
 from isotropy.discovery.search._lattice_search import LatticeSearch
 from isotropy.discovery.search._random_search import RandomSearch
 from isotropy.discovery.search._space import SearchSpace
@@ -16,8 +16,8 @@ def strategy_of(name: str, space: SearchSpace, *, seed: int) -> Strategy:
     """A fresh strategy with its usual options.
 
     Args:
-        name: One of ``STRATEGIES``: along the lattice of networks, deep Q-learning, random, or the
-            tree-structured Parzen estimator of Optuna.
+        name: One of ``STRATEGIES``: along the lattice of networks, deep Q-learning with
+            ``NETWORK_EPSILON``, random, or the tree-structured Parzen estimator of Optuna.
         space: What to search.
         seed: Of whatever it draws.
 
@@ -32,7 +32,7 @@ def strategy_of(name: str, space: SearchSpace, *, seed: int) -> Strategy:
     if name == "lattice":
         return LatticeSearch(space, seed)
     if name == "dqn":
-        return DeepQ(space, seed)
+        return DeepQ(space, seed, epsilon=NETWORK_EPSILON)
     if name == "random":
         return RandomSearch(space, seed)
     if name == "tpe":

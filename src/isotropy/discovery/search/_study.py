@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import time
+import json
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import optuna
+import sqlalchemy
 from optuna.trial import TrialState
 
 from isotropy.discovery.search import _trials
@@ -15,17 +17,24 @@ from isotropy.discovery.search._claims import Claims
 from isotropy.discovery.search._database import Database
 from isotropy.discovery.search._search_result import SearchResult
 from isotropy.discovery.search._space import SearchSpace
+from isotropy.discovery.search._tables import insert
 
-FORMAT = "isotropy format"
+SETTINGS = "isotropy"
 _FORMAT = 1
-SETTLING = "settings"
 _MEANINGS = {
-    FORMAT: "the format",
+    "format": "the format",
     "space": "the space",
     "child": "the child",
     "seed": "the seed",
     "by_network": "by_network",
 }
+# Optuna's own table, whose rows its storage can overwrite but not add where there is none.
+_ATTRIBUTES = sqlalchemy.table(
+    "study_user_attributes",
+    sqlalchemy.column("study_id", sqlalchemy.Integer),
+    sqlalchemy.column("key", sqlalchemy.String),
+    sqlalchemy.column("value_json", sqlalchemy.Text),
+)
 
 
 @contextmanager
@@ -51,7 +60,6 @@ def shared_study(database: Database, name: str, settings: Mapping[str, Any]) -> 
         ValueError: If the study of that name is of other settings, or was made by something else;
             it is left as it was.
     """
-    wanted = {**settings, FORMAT: _FORMAT}
     with _without_chatter():
         study = optuna.create_study(
             storage=database.storage,
@@ -60,20 +68,36 @@ def shared_study(database: Database, name: str, settings: Mapping[str, Any]) -> 
             load_if_exists=True,
             sampler=optuna.samplers.RandomSampler(),
         )
-    claims = Claims(database.engine, number_of(database, study), grace=10.0)
-    # Two workers may make the study at once: one of them says what it is of.
-    while FORMAT not in study.user_attrs:
-        if study.get_trials(deepcopy=False) or len(study.directions) != 1:
+    wanted = {**settings, "format": _FORMAT}
+    if SETTINGS not in study.user_attrs:
+        used = bool(study.get_trials(deepcopy=False)) or len(study.directions) != 1
+        # Another worker may have settled it since, and trained something.
+        if used and SETTINGS not in study.user_attrs:
             raise _foreign(study, database)
-        if claims.claim(SETTLING):
-            if FORMAT not in study.user_attrs:
-                for key in (*settings, FORMAT):
-                    study.set_user_attr(key, wanted[key])
-            claims.release(SETTLING)
-        else:
-            time.sleep(0.05)
+        _settle(database, study, wanted)
     _require(study, wanted, database)
     return study
+
+
+def _settle(database: Database, study: optuna.Study, settings: Mapping[str, Any]) -> None:
+    """Say what a study is of, all at once, unless another worker has said so."""
+    row = {
+        "study_id": number_of(database, study),
+        "key": SETTINGS,
+        "value_json": json.dumps({**settings, "mark": secrets.token_hex(8)}),
+    }
+    settled = insert(database.engine, _ATTRIBUTES).values(**row)
+    with database.engine.begin() as connection:
+        connection.execute(settled.on_conflict_do_nothing(index_elements=["study_id", "key"]))
+
+
+def settings_of(study: optuna.Study) -> dict[str, Any]:
+    """What a study is of, and its mark, which no other study has.
+
+    Args:
+        study: Made by `shared_study`.
+    """
+    return dict(study.user_attrs[SETTINGS])
 
 
 def existing_study(database: Database, name: str) -> optuna.Study:
@@ -95,15 +119,16 @@ def existing_study(database: Database, name: str) -> optuna.Study:
         )
     with _without_chatter():
         study = optuna.load_study(study_name=name, storage=database.storage)
-    if FORMAT not in study.user_attrs:
+    if SETTINGS not in study.user_attrs:
         raise _foreign(study, database)
-    _require(study, {FORMAT: _FORMAT}, database)
+    _require(study, {"format": _FORMAT}, database)
     return study
 
 
 def _require(study: optuna.Study, wanted: Mapping[str, Any], database: Database) -> None:
+    settings = settings_of(study)
     for key, value in wanted.items():
-        got = study.user_attrs.get(key)
+        got = settings.get(key)
         if got != value:
             raise ValueError(
                 f"expected a study with {_MEANINGS[key]} {value}, got {got} "
@@ -128,18 +153,24 @@ def number_of(database: Database, study: optuna.Study) -> int:
     return database.storage.get_study_id_from_name(study.study_name)
 
 
-def result_of(study: optuna.Study, space: SearchSpace) -> SearchResult:
+def result_of(database: Database, study: optuna.Study, space: SearchSpace) -> SearchResult:
     """What a study holds.
 
     Args:
+        database: Where it lives.
         study: Of a search.
         space: What it ranges over.
     """
+    settings = settings_of(study)
+    # Claims first: what is finished in between is then not counted as running.
+    running = Claims(database.engine, settings["mark"], grace=1.0).running()
     trials = study.get_trials(deepcopy=False)
+    children = _trials.children(trials, space)
+    trained = {_trials.child_key(one.proposal.key) for one in children}
     return SearchResult(
         space,
-        _trials.children(trials, space),
-        by_network=study.user_attrs["by_network"],
+        children,
+        by_network=settings["by_network"],
         failed=sum(one.state == TrialState.FAIL for one in trials),
-        running=sum(one.state == TrialState.RUNNING for one in trials),
+        running=sum(_trials.child_key(key) not in trained for key in running),
     )

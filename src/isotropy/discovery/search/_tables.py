@@ -5,22 +5,24 @@ from __future__ import annotations
 import sqlalchemy
 from sqlalchemy import Column, Double, Integer, LargeBinary, MetaData, Table, Text
 
+# Studies are told apart by a mark of their own: SQLite gives the number of a deleted one again.
 TABLES = MetaData()
 
 CLAIMS = Table(
     "isotropy_claims",
     TABLES,
-    Column("study", Integer, primary_key=True, autoincrement=False),
-    Column("key", Text, primary_key=True),
+    Column("study", Text, primary_key=True),
+    Column("child", Text, primary_key=True),
+    Column("key", Text, nullable=False),
     Column("worker", Text, nullable=False),
-    Column("since", Double, nullable=False),
-    Column("heartbeat", Double, nullable=False),
+    Column("turn", Integer, nullable=False),
+    Column("expires", Double, nullable=False),
 )
 
 WEIGHTS = Table(
     "isotropy_weights",
     TABLES,
-    Column("study", Integer, primary_key=True, autoincrement=False),
+    Column("study", Text, primary_key=True),
     Column("key", Text, primary_key=True),
     Column("weights", LargeBinary, nullable=False),
 )
@@ -46,7 +48,9 @@ def clock(engine: sqlalchemy.Engine) -> sqlalchemy.ColumnElement[float]:
     return sqlalchemy.literal_column(now, Double())
 
 
-def insert(engine: sqlalchemy.Engine, table: Table) -> sqlalchemy.dialects.postgresql.Insert:
+def insert(
+    engine: sqlalchemy.Engine, table: sqlalchemy.TableClause
+) -> sqlalchemy.dialects.postgresql.Insert:
     """An INSERT that may say what to do where the row is there already.
 
     Args:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from isotropy.discovery.search._search_result import ScoredChild
@@ -14,7 +15,11 @@ if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
 
 KEY = "key"
+WORKER = "worker"
+ERROR = "error"
 FINISHED = "finished"
+# A child that fails once may have met a full disk; one that fails again will go on to.
+_FAILURES = 2
 
 
 def state_of_key(key: str) -> State:
@@ -49,6 +54,28 @@ def proposal_of_key(key: str) -> Proposal:
         int(epochs) if epochs else None,
         state_of_key(start) if start else None,
     )
+
+
+def child_key(key: str) -> str:
+    """The part of a proposal's key that tells children apart: whatever it starts from.
+
+    Args:
+        key: In one line.
+
+    Example:
+        >>> child_key("rotation/0@1</0")
+        'rotation/0@1'
+    """
+    return key.partition("<")[0]
+
+
+def child_of(proposal: Proposal) -> Proposal:
+    """The child of a proposal: its state and epochs, whatever it starts from.
+
+    Args:
+        proposal: Any.
+    """
+    return proposal if proposal.start is None else replace(proposal, start=None)
 
 
 def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
@@ -101,6 +128,28 @@ def scores(trials: Iterable[FrozenTrial], space: SearchSpace) -> dict[Proposal, 
         if proposal is not None and trial.value is not None:
             found[proposal] = trial.value
     return found
+
+
+def given_up(trials: Sequence[FrozenTrial], space: SearchSpace) -> tuple[Proposal, ...]:
+    """The children that failed too often to be tried again, as they were proposed last.
+
+    A training counts as failed where it ended with an error, not where its worker was stopped.
+
+    Args:
+        trials: Of one study.
+        space: Of the search.
+    """
+    from optuna.trial import TrialState
+
+    failures: dict[Proposal, list[Proposal]] = {}
+    for trial in trials:
+        if trial.state == TrialState.FAIL and ERROR in trial.user_attrs:
+            proposal = proposal_of(trial, space)
+            if proposal is not None:
+                failures.setdefault(child_of(proposal), []).append(proposal)
+    often = {child: every[-1] for child, every in failures.items() if len(every) >= _FAILURES}
+    trained = {child_of(one) for one in scores(trials, space)} if often else set()
+    return tuple(last for child, last in often.items() if child not in trained)
 
 
 def children(trials: Iterable[FrozenTrial], space: SearchSpace) -> tuple[ScoredChild, ...]:
