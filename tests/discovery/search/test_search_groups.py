@@ -3,7 +3,7 @@ import sqlalchemy
 
 from isotropy._run import Step
 from isotropy.discovery.images._group_search_progress import SearchProgress
-from isotropy.discovery.search import SearchSpace, State, Trained
+from isotropy.discovery.search import LatticeSearch, SearchSpace, State, Trained
 from isotropy.discovery.search._database import opened
 from isotropy.discovery.search._search_groups import child_seed, search_groups
 from isotropy.discovery.search._search_result import SearchResult
@@ -261,7 +261,7 @@ def test_a_study_of_another_child_is_refused(fakes, tmp_path):
             return "other child"
 
     search(fakes, tmp_path, children=1)
-    with pytest.raises(ValueError, match="the child other child, got fake child"):
+    with pytest.raises(ValueError, match="the data and training other child, got fake child"):
         search(fakes, tmp_path, Other(tmp_path / "log"), children=2)
     with pytest.raises(ValueError, match="the seed 5, got 0"):
         search(fakes, tmp_path, seed=5)
@@ -303,3 +303,37 @@ def test_several_hidden_grids_are_searched_too(fakes, tmp_path):
     assert sorted(one.state for one in result.children) == sorted(space.states())
     assert SearchResult.of(tmp_path / "s.db").space == space
     assert "hidden grids 2" in str(result)
+
+
+@pytest.mark.parametrize("by_network", [True, False])
+def test_a_strategy_that_repeats_itself_is_refused_by_network_too(fakes, tmp_path, by_network):
+    class Stubborn:
+        def propose(self, scores, taken):
+            return Proposal(FLIP)
+
+    with pytest.raises(ValueError, match="expected a strategy that proposes what is not trained"):
+        search(fakes, tmp_path, strategy=Stubborn(), by_network=by_network)
+
+
+def test_what_is_no_child_is_refused_in_a_sentence(fakes, tmp_path):
+    with pytest.raises(TypeError, match=r"and has a fingerprint\(\), got function"):
+        search(fakes, tmp_path, lambda state, **options: 0.5)
+
+    class Number(fakes.FakeChild):
+        def __call__(self, state, **options):
+            return 0.5
+
+    with pytest.raises(TypeError, match="that returns Trained, got float"):
+        search(fakes, tmp_path, Number(tmp_path / "log"))
+    other = fakes.FakeChild(tmp_path / "log")
+    other.space = SearchSpace((1, 8, 8), ("rotation",), ((2,),))
+    with pytest.raises(ValueError, match="expected a child of the space"):
+        search(fakes, tmp_path, other)
+
+
+def test_a_rung_longer_than_a_training_is_refused(fakes, tmp_path):
+    child = fakes.FakeChild(tmp_path / "log")
+    child.usual_epochs = 4
+    rungs = LatticeSearch(fakes.SPACE, 0, rungs=(50,))
+    with pytest.raises(ValueError, match="no training longer than the child's 4 epochs, got 50"):
+        search(fakes, tmp_path, child, strategy=rungs)

@@ -57,8 +57,12 @@ def everything(path):
 @pytest.mark.parametrize(
     ("key", "value", "said"),
     [
-        ("space", SearchSpace((1, 4, 4), ("rotation",), ((4,),)).description(), "the space"),
-        ("child", "another child", "the child another child, got a child"),
+        (
+            "space",
+            SearchSpace((1, 4, 4), ("rotation",), ((4,),)).description(),
+            "the images and groups groups: ['rotation'], hidden: [[4]], got groups: ",
+        ),
+        ("child", "another child", "the data and training another child, got a child"),
         ("seed", 1, "the seed 1, got 0"),
         ("by_network", False, "by_network False, got True"),
     ],

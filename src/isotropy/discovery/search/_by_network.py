@@ -56,10 +56,17 @@ class ByNetwork:
             taken: Networks that others are training now.
         """
         told, busy = self._told(scores, taken)
+        before: set[Proposal] = set()
         while True:
             asked = self._strategy.propose(told, busy)
             if asked is None:
                 return None
+            if asked in before:
+                raise ValueError(
+                    "expected a strategy that proposes what is not trained, "
+                    f"got {asked.key!r} again"
+                )
+            before.add(asked)
             proposal = self._of_network(asked)
             if proposal in scores:
                 told[asked] = scores[proposal]

@@ -89,6 +89,7 @@ def search_groups(
         (('rotation', 'vertical flip'), 0.0)
     """
     _check(children, name, seed, grace)
+    _check_child(child, space)
     chosen = _chosen(strategy, space, seed)
     if by_network:
         chosen = ByNetwork(chosen, space.network)
@@ -156,6 +157,7 @@ class _Worker:
                 return
             if proposal is None:
                 # Others may end with a score that changes what comes next, or die.
+                self._tell(len(record.scores), _waiting(record.taken))
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
@@ -194,11 +196,16 @@ class _Worker:
 
     def _check_can_go_on(self, proposal: Proposal) -> None:
         """A child that goes on with its own training must know how long that is to be."""
-        goes_on = proposal.start == proposal.state and proposal.epochs is None
-        if goes_on and getattr(self.child, "usual_epochs", None) is None:
+        usual = getattr(self.child, "usual_epochs", None)
+        if proposal.start == proposal.state and proposal.epochs is None and usual is None:
             raise ValueError(
                 "expected a child with usual_epochs for a strategy with rungs, "
                 f"got {type(self.child).__name__} without"
+            )
+        if usual is not None and proposal.epochs is not None and proposal.epochs > usual:
+            raise ValueError(
+                f"expected no training longer than the child's {usual} epochs, "
+                f"got {proposal.epochs} for {proposal.key!r}"
             )
 
     def _train(self, proposal: Proposal) -> None:
@@ -239,8 +246,16 @@ class _Worker:
         return replace(trained, epochs=trained.epochs + start.epochs)
 
     def _report(self, done: int, proposal: Proposal) -> None:
+        self._tell(done, str(proposal.state))
+
+    def _tell(self, done: int, message: str) -> None:
         if self.progress is not None:
-            self.progress(Step(done, self.children, str(proposal.state)))
+            self.progress(Step(done, self.children, message))
+
+
+def _waiting(taken: tuple[Proposal, ...]) -> str:
+    children = "a child" if len(taken) == 1 else f"{len(taken)} children"
+    return f"waiting for {children} of other workers, or for their claims to expire"
 
 
 def _first_notes(proposal: Proposal, seed: int, start: Start | None) -> dict[str, Any]:
@@ -278,7 +293,23 @@ def _check(children: int | None, name: str, seed: int, grace: float) -> None:
         raise ValueError(f"expected a positive number of seconds as grace, got {grace!r}")
 
 
+def _check_child(child: Child, space: SearchSpace) -> None:
+    if not callable(child) or not hasattr(child, "fingerprint"):
+        raise TypeError(
+            "expected a child that can be called and has a fingerprint(), "
+            f"got {type(child).__name__}"
+        )
+    own = getattr(child, "space", space)
+    if own != space:
+        raise ValueError(f"expected a child of the space {space}, got one of {own}")
+
+
 def _check_accuracy(trained: Trained, proposal: Proposal) -> None:
+    if not isinstance(trained, Trained):
+        raise TypeError(
+            f"expected a child that returns Trained, got {type(trained).__name__} for "
+            f"{proposal.key!r}"
+        )
     if not 0 <= trained.accuracy <= 1:
         raise ValueError(
             f"expected an accuracy between 0 and 1, got {trained.accuracy} for {proposal.key!r}"

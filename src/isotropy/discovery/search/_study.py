@@ -23,8 +23,8 @@ SETTINGS = "isotropy"
 _FORMAT = 1
 _MEANINGS = {
     "format": "the format",
-    "space": "the space",
-    "child": "the child",
+    "space": "the images and groups",
+    "child": "the data and training",
     "seed": "the seed",
     "by_network": "by_network",
 }
@@ -130,10 +130,23 @@ def _require(study: optuna.Study, wanted: Mapping[str, Any], database: Database)
     for key, value in wanted.items():
         got = settings.get(key)
         if got != value:
+            expected, found = _differing(value, got)
             raise ValueError(
-                f"expected a study with {_MEANINGS[key]} {value}, got {got} "
+                f"expected a study with {_MEANINGS[key]} {expected}, got {found} "
                 f"in study {study.study_name!r} at {database.address}"
             )
+
+
+def _differing(expected: Any, found: Any) -> tuple[Any, Any]:
+    """Of two descriptions in JSON only what differs."""
+    try:
+        one, other = json.loads(expected), json.loads(found)
+    except (TypeError, ValueError):
+        return expected, found
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return expected, found
+    keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
+    return tuple(", ".join(f"{key}: {side.get(key)}" for key in keys) for side in (one, other))  # type: ignore[return-value]
 
 
 def _foreign(study: optuna.Study, database: Database) -> ValueError:
