@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.sparse import coo_matrix
+from scipy.sparse import coo_matrix, csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
@@ -219,3 +219,29 @@ def test_what_is_no_list_of_permutations() -> None:
         pair_orbits([torch.tensor([0, 0])], [swap])
     with pytest.raises(ValueError, match="a permutation of 2 inputs"):
         pair_orbits([swap, swap], [swap, torch.tensor([2, 0, 1])])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_long_cycles_and_many_generators_end_at_the_orbits(seed):
+    draw = np.random.default_rng(seed)
+    outputs, inputs, count = draw.integers(2, 30), draw.integers(2, 30), draw.integers(1, 6)
+    out = [torch.from_numpy(draw.permutation(outputs)) for _ in range(count)]
+    into = [torch.from_numpy(draw.permutation(inputs)) for _ in range(count)]
+    if seed % 2:  # few points moved: slow to meet
+        out = [_swapped(outputs, draw) for _ in range(count)]
+        into = [_swapped(inputs, draw) for _ in range(count)]
+    cells = np.arange(outputs * inputs).reshape(outputs, inputs)
+    pairs = [(cells, cells[q][:, p]) for q, p in zip(out, into, strict=True)]
+    source, sink = (np.concatenate([pair[k].ravel() for pair in pairs]) for k in range(2))
+    graph = csr_array((np.ones(len(source)), (source, sink)), shape=(cells.size,) * 2)
+    number, expected = connected_components(graph, directed=False)
+    found = pair_orbits(out, into).flatten().numpy()
+    assert found.max() + 1 == number
+    assert len(set(zip(found.tolist(), expected.tolist(), strict=True))) == number
+
+
+def _swapped(size, draw):
+    places = np.arange(size)
+    i, j = draw.choice(size, 2, replace=False)
+    places[[i, j]] = places[[j, i]]
+    return torch.from_numpy(places)

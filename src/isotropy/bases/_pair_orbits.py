@@ -22,8 +22,9 @@ def pair_orbits(out: Sequence[Tensor], into: Sequence[Tensor]) -> Tensor:
     """Label the weights of a layer by their orbit under generators of a group.
 
     Labels are lowered together until nothing changes: each generator hands every weight the label
-    of the weight it is taken to, and labels follow their own labels. The work is a few gathers for
-    each generator; it adds over groups, and never sees their product.
+    of the weight it is taken to, so do its square and fourth power, and labels follow their own
+    labels. The work is a few gathers for each generator; it adds over groups, and never sees their
+    product.
 
     Args:
         out: Generators on outputs: each tells where every output goes.
@@ -57,18 +58,36 @@ def pair_orbits(out: Sequence[Tensor], into: Sequence[Tensor]) -> Tensor:
         (_inverse(q, shape[0], "outputs"), _inverse(p, shape[1], "inputs"))
         for q, p in zip(out, into, strict=True)
     ]
-    moves = [move for move in moves if not all(map(_is_identity, move))]
-    labels = np.arange(shape[0] * shape[1], dtype=np.int32 if shape[0] * shape[1] < 2**31 else int)
-    changed = bool(moves)
-    while changed:
-        before = labels
-        for rows, columns in moves:
-            table = labels.reshape(shape)
-            handed = table.take(rows, axis=0).take(columns, axis=1).ravel()
-            labels = np.minimum(labels, handed, out=handed)
-        labels = labels.take(labels)
-        changed = not np.array_equal(labels, before)
-    return torch.from_numpy(_numbered(labels).reshape(shape))
+    moves = [power for move in moves for power in _powers(*move)]
+    kind = np.int32 if shape[0] * shape[1] < 2**31 else np.int64
+    labels: NDArray[Any] = np.arange(shape[0] * shape[1], dtype=kind).reshape(shape)
+    # memory that is used again and again costs half the time of memory that is asked for anew
+    handed, moved = np.empty_like(labels), np.empty_like(labels)
+    in_vain = turn = 0
+    while in_vain < len(moves):
+        rows, columns = moves[turn % len(moves)]
+        labels.take(rows, axis=0, out=moved, mode="wrap")
+        moved.take(columns, axis=1, out=handed, mode="wrap")
+        np.minimum(labels, handed, out=handed)
+        in_vain = in_vain + 1 if np.array_equal(labels, handed) else 0
+        labels, handed = handed, labels
+        turn += 1
+        if turn % len(moves) == 0 and in_vain < len(moves):
+            labels.ravel().take(labels, out=handed, mode="wrap")
+            in_vain = in_vain if np.array_equal(labels, handed) else 0
+            labels, handed = handed, labels
+    return torch.from_numpy(_numbered(labels.ravel()).reshape(shape))
+
+
+def _powers(
+    rows: NDArray[np.int64], columns: NDArray[np.int64]
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """A generator, its square and its fourth power, as long as these move anything."""
+    found: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+    while len(found) < 3 and not (_is_identity(rows) and _is_identity(columns)):
+        found.append((rows, columns))
+        rows, columns = rows[rows], columns[columns]
+    return found
 
 
 def _inverse(permutation: Tensor, size: int, what: str) -> NDArray[np.int64]:
