@@ -134,7 +134,7 @@ def _pixels(looks: dict[Path, _Look], reading: Reading) -> torch.Tensor:
             if own != (height, width):
                 raise ValueError(
                     f"{path}: expected {height}×{width} pixels as in {first.name}, "
-                    f"got {own[0]}×{own[1]} (load with size=(height, width) resizes all)"
+                    f"got {own[0]}×{own[1]} (size=(height, width) resizes all)"
                 )
     shape = (len(looks), 1 if grey else 3, height, width)
     require_memory(4 * int(np.prod(shape)), f"{len(looks)} images", "give a smaller size")

@@ -82,7 +82,7 @@ class SharedWeights(WeightSpace):
 
     def forward(self, coefficients: Tensor) -> Tensor:
         if self._is_free:
-            return coefficients.reshape(self.shape)
+            return coefficients.reshape(self.shape).clone()  # no view of what may be set in place
         beta = torch.nn.functional.pad(coefficients, (0, 1)) if self.has_zeros else coefficients
         weight: Tensor = beta.index_select(-1, self._slots()).reshape(self.shape)
         return weight if self.signs is None else weight * self.signs

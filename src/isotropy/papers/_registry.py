@@ -78,7 +78,7 @@ def ids() -> list[str]:
 
     Example:
         >>> ids()[0]
-        'discovered'
+        'basu2021/figure1'
     """
     return sorted(_MODULES)
 

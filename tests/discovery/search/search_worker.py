@@ -21,7 +21,7 @@ from isotropy.discovery.search._strategy import Proposal
 
 GROUPS = ("rotation", "horizontal flip", "vertical flip", "horizontal scramble")
 SPACE = SearchSpace((1, 4, 4), GROUPS, ((4,),))
-GRACE = 4.0  # a busy machine may keep a process waiting for a second
+GRACE = 3.0  # a busy machine may keep a process waiting for a second
 
 
 class InOrder:

@@ -57,6 +57,8 @@ def test_optuna_says_nothing_and_one_try_is_enough_to_end(monkeypatch):
     handler.emit = said.append
     optuna.logging.get_logger("optuna")  # its own handler, for standard error, is set up by now
     monkeypatch.setattr(logging.getLogger("optuna"), "handlers", [handler])
+    before = optuna.logging.get_verbosity()  # what is documented may have been tried before
+    optuna.logging.set_verbosity(optuna.logging.INFO)
     search, scores = TPE(SPACE, 0, tries=1), {}
     while (proposal := search.propose(scores, ())) is not None:
         assert proposal not in scores
@@ -64,6 +66,7 @@ def test_optuna_says_nothing_and_one_try_is_enough_to_end(monkeypatch):
     assert len(scores) == 2 ** len(GROUPS)
     assert said == []
     optuna.create_study()
+    optuna.logging.set_verbosity(before)
     assert len(said) == 1
 
 
