@@ -34,7 +34,7 @@ layers: $(READY) ## which room may import which
 	$(BIN)/lint-imports
 
 unit: $(READY) ## tests, doctests and the code blocks of the docs
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 docs: $(READY) ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean --site-dir site
