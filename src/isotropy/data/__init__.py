@@ -32,6 +32,7 @@ from isotropy.data._sharing_tasks import (
 )
 from isotropy.data._sum_of_numbers import PositionwiseSum, SumOfNumbers, sum_of_numbers
 from isotropy.data._task import Scaling, Splits, Task
+from isotropy.data._transitions import TransitionChunks, Transitions
 from isotropy.data._uci_tables import as_images, image_shape, uci, uci_names, uci_split
 
 __all__ = [
@@ -49,6 +50,8 @@ __all__ = [
     "Splits",
     "SumOfNumbers",
     "Task",
+    "TransitionChunks",
+    "Transitions",
     "as_images",
     "breaking_cost",
     "broken",

@@ -4,7 +4,7 @@ from isotropy.groups._balanced_frame import balanced_frame
 from isotropy.groups._catalogue import FAMILIES, Family, code_length, decode, decode_prefix, encode
 from isotropy.groups._compound import BlockDiagonal, Chain, Kron, KronSum
 from isotropy.groups._finite import double_cover
-from isotropy.groups._given import as_linear_map
+from isotropy.groups._given import MapLike, as_linear_map
 from isotropy.groups._grid_transformations import (
     GRID_TRANSFORMATIONS,
     Grid,
@@ -99,6 +99,7 @@ __all__ = [
     "Kron",
     "KronSum",
     "LinearMap",
+    "MapLike",
     "Monomial",
     "O",
     "O2eR3",

@@ -4,8 +4,10 @@ from isotropy.reps._algebra import Product, Sum
 from isotropy.reps._e3nn import Irrep, from_e3nn, to_e3nn
 from isotropy.reps._elements import parts_of_algebra, parts_of_element
 from isotropy.reps._escnn import from_escnn, to_escnn
+from isotropy.reps._joint_action import joint_action
 from isotropy.reps._layout import Layout, Term, layout_of, without_duals
 from isotropy.reps._leaves import (
+    Block,
     CustomRep,
     Determinant,
     Leaf,
@@ -22,6 +24,7 @@ from isotropy.reps._rep import Rep
 from isotropy.reps._symmetry import Symmetry
 
 __all__ = [
+    "Block",
     "CustomRep",
     "Determinant",
     "Irrep",
@@ -42,6 +45,7 @@ __all__ = [
     "Vector",
     "from_e3nn",
     "from_escnn",
+    "joint_action",
     "layout_of",
     "parse_rep",
     "parts_of_algebra",

@@ -159,7 +159,66 @@ class RegularRep(Leaf):
         return f"Regular({self.of}).restrict({self.leaf_group})"
 
 
-_TAKEN = ("V", "Scalar", "Pseudoscalar", "Regular", "T")
+class BlockRep(Leaf):
+    """Some of the group's own coordinates, which it maps among themselves: a block of V."""
+
+    def __init__(
+        self, columns: Sequence[int], group: Group | None = None, *, dual: bool = False
+    ) -> None:
+        super().__init__(group, dual=dual)
+        self.block = tuple(columns)
+        bad = [c for c in self.block if isinstance(c, bool) or not isinstance(c, int) or c < 0]
+        if bad or not self.block or len(set(self.block)) != len(self.block):
+            raise ValueError(f"expected distinct coordinates of V, got {list(self.block)}")
+        if group is not None:
+            self._require_invariant(group)
+
+    def _name(self) -> str:
+        return f"Block({','.join(map(str, self.block))})"
+
+    def _with(self, group: Group | None, *, dual: bool) -> BlockRep:
+        return BlockRep(self.block, group, dual=dual)
+
+    def size(self) -> int:
+        self._bound_group()
+        return len(self.block)
+
+    def _rho(self, g: Mapping[Group, LinearMap]) -> LinearMap:
+        block = self._cut(self._part(g))
+        if not self.dual or self._bound_group().is_orthogonal:
+            return block
+        return block.inverse().transpose()
+
+    def _drho(self, a: Mapping[Group, LinearMap]) -> LinearMap:
+        block = self._cut(self._part(a))
+        return block.transpose().scaled(-1.0) if self.dual else block
+
+    def _cut(self, whole: LinearMap) -> LinearMap:
+        columns = torch.tensor(self.block)
+        monomial = whole.monomial()
+        if monomial is None:
+            return Dense(whole.dense()[..., columns[:, None], columns])
+        place = torch.empty(whole.size, dtype=torch.int64).index_fill_(0, columns, 0)
+        place[columns] = torch.arange(len(columns))
+        sign = None if monomial.sign is None else monomial.sign[..., columns]
+        return Monomial(place[monomial.index[..., columns]], sign)
+
+    def _require_invariant(self, group: Group) -> None:
+        if max(self.block) >= group.d:
+            raise ValueError(
+                f"expected coordinates between 0 and {group.d - 1} of V, got {list(self.block)}"
+            )
+        others = [c for c in range(group.d) if c not in self.block]
+        for g in (*group.discrete, *group.algebra):
+            matrix = g.dense()
+            if bool((matrix[others][:, list(self.block)].abs() > 1e-10).any()):
+                raise ValueError(
+                    f"expected coordinates that {group.name:.80} maps among themselves, got "
+                    f"{list(self.block)}"
+                )
+
+
+_TAKEN = ("V", "Scalar", "Pseudoscalar", "Regular", "T", "Block")
 
 
 class CustomRep(Leaf):
@@ -294,6 +353,21 @@ V: Rep = Vector()
 Scalar: Rep = Product(())
 Pseudoscalar: Rep = Determinant()
 Regular: Rep = RegularRep()
+
+
+def Block(*columns: int) -> Rep:
+    """Some coordinates of V that the group maps among themselves.
+
+    Example:
+        >>> from isotropy.groups import S, Z
+        >>> (Scalar + Block(0, 1))(Z(2) + S(3)).size()
+        3
+        >>> Block(0, 2)(Z(2) + S(3))
+        Traceback (most recent call last):
+        ...
+        ValueError: expected coordinates that Z(2)+S(3) maps among themselves, got [0, 2]
+    """
+    return BlockRep(columns)
 
 
 def T(p: int, q: int = 0) -> Rep:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from isotropy.groups import Reader, read_group
-from isotropy.reps._leaves import Pseudoscalar, Regular, Scalar, T, V
+from isotropy.reps._leaves import Block, Pseudoscalar, Regular, Scalar, T, V
 from isotropy.reps._rep import Rep
 
 _NAMES: dict[str, Rep] = {
@@ -137,6 +137,17 @@ def _read_atom(reader: Reader, custom: Mapping[str, Rep]) -> Rep:
         if max(p, q) > 1000:
             raise reader.error(f"expected a tensor power between 0 and 1000, not {max(p, q)}")
         return T(p, q)
+    if name == "Block":
+        at = reader.advance().at
+        reader.expect("(")
+        columns = [reader.integer()]
+        while reader.take(","):
+            columns.append(reader.integer())
+        reader.expect(")")
+        try:
+            return Block(*columns)
+        except ValueError as error:
+            raise reader.error_at(at, str(error)) from error
     found = _NAMES.get(name) or custom.get(name)
     if found is None:
         raise reader.error("expected V, Scalar, Pseudoscalar, Regular, T(p,q) or a bracket")

@@ -1,0 +1,1 @@
+"""Symmetries of a controlled system, from its logged transitions."""

@@ -1,0 +1,181 @@
+"""From logged transitions to named symmetries: propose, fit, confirm."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from isotropy._run import ProgressCallback, Step
+from isotropy.data import Transitions
+from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery.confirming._claim_test import holm
+from isotropy.discovery.confirming._data_support import DataSupport
+from isotropy.discovery.confirming._free_predictor import FreePredictor
+from isotropy.discovery.confirming._splits import three_way_split
+from isotropy.discovery.transitions._group_claim import GroupClaim
+from isotropy.discovery.transitions._group_test import COVERAGE, group_test
+from isotropy.discovery.transitions._ignored_entries import ignored_entries
+from isotropy.discovery.transitions._propose import TransitionProposals, propose_transitions
+from isotropy.discovery.transitions._signed_permutation import SignedPermutation
+from isotropy.discovery.transitions._stakes import capped_errors
+from isotropy.discovery.transitions._transition_data import TransitionData
+
+_MUCH_LEFT, _NOTHING = 0.05, 0.95
+_MOST_TRIED = 5
+
+
+def discover_transitions(
+    transitions: Transitions,
+    *,
+    observation_names: Sequence[str] | None = None,
+    action_names: Sequence[str] | None = None,
+    margin: float = 0.05,
+    level: float = 0.05,
+    fit_models: bool = True,
+    seed: int = 0,
+    progress: ProgressCallback | None = None,
+) -> Findings:
+    """Find signed permutations of observations and actions that transitions commute with.
+
+        s′ = f(s, a)   ⟹   P_s s′ = f(P_s s, P_a a)
+
+    Rows are split in three, episodes kept whole. On the first part elements are proposed that keep
+    the coefficients of a quadratic fit of s′ − s, and hold for a network. To the second a predictor
+    free of symmetry is fitted. On the third the group is tested: averaging over it must cost less
+    than ``margin`` of what can be learned, and less than a quarter of that of what is at stake for
+    each element and each column (``group_test``), where the log has rows on both sides.
+
+    Args:
+        transitions: What was logged; episodes, where there are, are told from rows that follow each
+            other if they have no numbers.
+        observation_names: A name for each entry of an observation.
+        action_names: A name for each entry of an action.
+        margin: The largest cost that still counts as a symmetry.
+        level: The chance of confirming anything false.
+        fit_models: Whether to fit a model with each symmetry that is found.
+        seed: Of splits, networks and models.
+        progress: Told what is being done.
+
+    Raises:
+        ValueError: If rows are too few to split, observations never change, or there are not as
+            many names as entries.
+
+    Example:
+        >>> import torch
+        >>> rng = torch.Generator().manual_seed(0)
+        >>> s, a = torch.randn(600, 2, generator=rng), torch.randn(600, 1, generator=rng)
+        >>> ahead = s + 0.1 * torch.stack([s[:, 1], a[:, 0] - s[:, 0] ** 3 + s[:, 0] * s[:, 1] ** 2], 1)
+        >>> found = discover_transitions(Transitions(s, a, ahead), fit_models=False)
+        >>> found[0].name, found[0].action
+        ('Z(2), signs of observations and actions', '−o0, −o1, −a0')
+    """
+    started = time.perf_counter()
+    tell = progress or (lambda step: None)
+    data = TransitionData.of(transitions, observation_names, action_names)
+    parts = three_way_split(len(data.x), seed=seed, groups=data.groups)
+    find, fitted, held = (data.rows(part) for part in parts)
+    tell(Step(0, 4, "proposing symmetries"))
+    proposals = propose_transitions(find, margin=margin, seed=seed)
+    tell(Step(1, 4, "fitting a predictor free of symmetry"))
+    free = fitted.free_predictor(seed + 1)
+    tell(Step(2, 4, "confirming"))
+    claims = [GroupClaim(chosen, data.names, data.n) for chosen in _claimed(proposals.generators)]
+    support = DataSupport(fitted.x, coverage=COVERAGE, seed=seed)
+    for claim in claims:
+        claim.tested = group_test(
+            claim.elements, free, held, find, support, margin=margin, level=level, seed=seed
+        )
+    _correct(claims)
+    tell(Step(3, 4, "fitting models"))
+    confirmed = [claim for claim in claims if claim.confirmed]
+    shown = [c for c in confirmed if not any(c.is_within(other) for other in confirmed)]
+    seen = data.rows(np.sort(np.concatenate(parts[:2])))
+    rival = seen.free_predictor(seed + 1) if shown and fit_models else None
+    found = [claim.finding(seen, held, rival, seed) for claim in shown]
+    found.sort(key=lambda finding: -(finding.order or 0))
+    tried: list[str | Mapping[str, Any]] = [claim.tried_line() for claim in claims]
+    tried += _not_proposed(proposals, claims, data)
+    notes = [*_notes(data, free, fitted, held), *_untold(claims)]
+    trivial: list[Finding] = ignored_entries(
+        find, free, held, margin=margin, level=level, seed=seed
+    )
+    return Findings(found, tried, time.perf_counter() - started, notes, trivial)
+
+
+def _claimed(
+    generators: Sequence[SignedPermutation],
+) -> list[tuple[SignedPermutation, ...]]:
+    """The group with all generators, with all but the last and so on, and each by itself."""
+    chains = [tuple(generators[:k]) for k in range(len(generators), 0, -1)]
+    return list(dict.fromkeys([*chains, *((g,) for g in generators)]))
+
+
+def _correct(claims: Sequence[GroupClaim]) -> None:
+    """Holm's correction over those that could be tested."""
+    told = [claim for claim in claims if claim.tested is not None and not claim.tested.reason]
+    adjusted = holm([claim.tested.test.p_value for claim in told if claim.tested is not None])
+    for claim, p_value in zip(told, adjusted, strict=True):
+        assert claim.tested is not None
+        test = replace(claim.tested.test, adjusted_p_value=float(p_value))
+        claim.tested = replace(claim.tested, test=test)
+
+
+def _not_proposed(
+    proposals: TransitionProposals, claims: Sequence[GroupClaim], data: TransitionData
+) -> list[dict[str, Any]]:
+    """The cheapest elements that were not promising."""
+    tested = {element for claim in claims for element in claim.elements}
+    rest = [
+        one
+        for one in sorted(proposals.screened, key=lambda one: one.worst)
+        if one.element not in tested and np.isfinite(one.worst)
+    ]
+    return [
+        {
+            "name": one.element.words(data.names),
+            "method": "transitions",
+            "effect": one.worst,
+            "p_value": None,
+            "confirmed": False,
+        }
+        for one in rest[:_MOST_TRIED]
+    ]
+
+
+def _untold(claims: Sequence[GroupClaim]) -> list[str]:
+    return [
+        f"{claim.action}: {claim.tested.reason}"
+        for claim in claims
+        if claim.tested is not None and claim.tested.reason
+    ]
+
+
+def _notes(
+    data: TransitionData, free: FreePredictor, fitted: TransitionData, held: TransitionData
+) -> list[str]:
+    errors = [
+        float(capped_errors(p, held.increments, held.spread).mean())
+        for p in (free.predict(held.x), free.constant)
+    ]
+    left = errors[0] / max(errors[1], 1e-300)
+    notes = [
+        f"transitions; free predictor of s′ − s: {free.kind}, leaves {left:.2g} of the variance; "
+        f"fitted to {len(fitted.x)} rows, claims tested on {len(held.x)} others"
+    ]
+    if data.cut:
+        notes.append(
+            "there are few episodes, so that stretches of them stand for whole ones: rows of one "
+            "episode are in several parts"
+        )
+    if left > _NOTHING:
+        notes.append("next to nothing could be learned from these rows, so nothing can be claimed")
+    elif left > _MUCH_LEFT:
+        notes.append(
+            f"claims are about what the predictor has learned: the {left:.0%} that it leaves may "
+            "be noise, or have less symmetry"
+        )
+    return notes

@@ -1,0 +1,146 @@
+"""The test of a group of signed permutations, on rows that found nothing and fitted nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from isotropy.discovery.confirming._claim_test import SMALLEST_SAMPLE, ClaimTest, claim_test
+from isotropy.discovery.confirming._confirm_action import untested
+from isotropy.discovery.confirming._data_support import DataSupport
+from isotropy.discovery.confirming._free_predictor import FreePredictor
+from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
+from isotropy.discovery.transitions._stakes import (
+    ColumnLosses,
+    at_stake,
+    capped_errors,
+    output_orbits,
+)
+from isotropy.discovery.transitions._transition_data import TransitionData
+
+# of the rows among many others, the share whose image must be among many others too; a swap of
+# columns that go together looks like a symmetry where they are equal, and leads away elsewhere
+KEPT = 0.6
+_FEWEST = 0.2  # the share of rows that all elements must keep so
+# where an element does not hold, averaging over it and the identity halves the error
+_HALVED = 4
+# where rows are fewer, a predictor knows little
+COVERAGE = 0.9
+
+
+@dataclass(frozen=True)
+class GroupTest:
+    """How sure a group is.
+
+    Args:
+        test: Of the cost of averaging over all of it. The p-value is that of the weakest link: the
+            largest over this test and those of single elements in single columns.
+        share: Of the rows, those whose images all lie where there are data.
+        weakest: The names of the columns with the largest p-value.
+        reason: Why it cannot be told; empty where it can.
+    """
+
+    test: ClaimTest
+    share: float
+    weakest: tuple[str, ...] = ()
+    reason: str = ""
+
+
+def group_test(
+    elements: Sequence[SignedPermutation],
+    free: FreePredictor,
+    held: TransitionData,
+    other: TransitionData,
+    support: DataSupport,
+    *,
+    margin: float,
+    level: float,
+    seed: int,
+) -> GroupTest:
+    """Test that a group is a symmetry of transitions.
+
+    Averaging the free predictor over the group must cost less than ``margin`` of what can be
+    learned. That alone would let an element pass that moves little. So for each element g, and each
+    orbit of columns of increments that depend on what g moves, averaging over g and the identity
+    must cost less than a quarter of the margin of what is at stake there (``ColumnLosses``). The
+    claim stands if all of these tests do, so its p-value is the largest of theirs.
+
+    Args:
+        elements: The group.
+        free: The free predictor, fitted to other rows.
+        held: The rows of the test.
+        other: Rows that tell what is at stake, neither fitted to nor of the test.
+        support: Where the rows are that the predictor was fitted to; images must lie there.
+        margin: The largest cost that counts as a symmetry.
+        level: The largest p-value that confirms.
+        seed: Of rows that entries are taken from.
+    """
+    base = support.contains(held.x).numpy()
+    inside, kept = base, 1.0
+    for element in elements:
+        image = base & support.contains(element.as_map().apply(held.x)).numpy()
+        inside = inside & image
+        kept = min(kept, float(image.sum()) / max(1, int(base.sum())))
+    share = float(inside.mean())
+    rows = held.rows(np.flatnonzero(inside))
+    samples = len(rows.x) if rows.groups is None else len(np.unique(rows.groups))
+    if kept < KEPT or share < _FEWEST or samples < SMALLEST_SAMPLE:
+        reason = (
+            f"it takes up to {1 - kept:.0%} of the rows to where there are few or none, so that "
+            "the log cannot tell"
+        )
+        return GroupTest(untested(margin, level, samples), share, (), reason)
+    whole = _losses(elements, free, rows, seed)
+    constant = capped_errors(free.constant, rows.increments, rows.spread).sum(1)
+    options = {"level": level, "groups": rows.groups}
+    test = claim_test(
+        whole.symmetrised.sum(1), whole.free.sum(1), constant, margin=margin, **options
+    )
+    largest, weakest = test.p_value, held.names[: held.n]
+    one = SignedPermutation.identity(len(held.names))
+    for element in _up_to_inverse(elements):
+        pair = _losses([one, element], free, rows, seed)
+        cyclic = generated([element], len(elements)) or ()
+        orbits = at_stake(_losses([one, element], free, other, seed), output_orbits(cyclic, held.n))
+        if not orbits:
+            return GroupTest(
+                replace(test, p_value=1.0, adjusted_p_value=1.0),
+                share,
+                (),
+                "nothing that was learned depends on what it moves",
+            )
+        for orbit in orbits:
+            p_value = claim_test(
+                pair.symmetrised[:, orbit].sum(1),
+                pair.free[:, orbit].sum(1),
+                pair.blind[:, orbit].sum(1),
+                margin=margin / _HALVED,
+                **options,
+            ).p_value
+            if p_value > largest:
+                largest, weakest = p_value, tuple(held.names[i] for i in orbit)
+    return GroupTest(replace(test, p_value=largest, adjusted_p_value=largest), share, weakest)
+
+
+def _losses(
+    elements: Sequence[SignedPermutation], free: FreePredictor, rows: TransitionData, seed: int
+) -> ColumnLosses:
+    return ColumnLosses.of(
+        free.predict,
+        elements,
+        rows.x,
+        rows.increments,
+        constant=free.constant,
+        spread=rows.spread,
+        seed=seed,
+    )
+
+
+def _up_to_inverse(elements: Sequence[SignedPermutation]) -> list[SignedPermutation]:
+    chosen: dict[SignedPermutation, None] = {}
+    for element in elements:
+        if not element.is_identity and element.inverse() not in chosen:
+            chosen[element] = None
+    return list(chosen)

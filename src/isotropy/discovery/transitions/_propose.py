@@ -1,0 +1,185 @@
+"""Groups of signed permutations that a log suggests: matched, screened, and closed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from isotropy._run import generator as make_generator
+from isotropy.discovery.confirming._claim_test import SMALLEST_SAMPLE
+from isotropy.discovery.confirming._data_support import DataSupport
+from isotropy.discovery.confirming._free_predictor import held_out_rows
+from isotropy.discovery.transitions._coefficients import Coefficients
+from isotropy.discovery.transitions._group_test import COVERAGE, KEPT
+from isotropy.discovery.transitions._matching import matches
+from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
+from isotropy.discovery.transitions._stakes import ColumnLosses, at_stake, output_orbits
+from isotropy.discovery.transitions._transition_data import TransitionData
+
+MOST_ELEMENTS = 64
+_SCREENED = 80
+_HELD_OUT = 0.25
+_MOST_ROWS = 3000
+_REPAIRED = 8
+_GAIN = 0.005  # of the variance of increments, for a change to be worth it
+_SLACK = 0.5  # of the margin
+
+
+@dataclass(frozen=True)
+class Screened:
+    """An element, and what it costs on rows that the predictor was not fitted to.
+
+    Args:
+        element: The signed permutation.
+        worst: The cost as a share of what is at stake, less its standard error, in the increments
+            where it is largest.
+        cost: The cost, summed over all increments.
+    """
+
+    element: SignedPermutation
+    worst: float
+    cost: float
+
+
+@dataclass(frozen=True)
+class TransitionProposals:
+    """What the first part of a log suggests.
+
+    Args:
+        generators: Of the largest group all of whose elements seem to hold; empty where none does.
+        screened: All elements that were looked at, the cheapest first.
+    """
+
+    generators: tuple[SignedPermutation, ...] = ()
+    screened: tuple[Screened, ...] = field(default=(), repr=False)
+
+
+def propose_transitions(data: TransitionData, *, margin: float, seed: int) -> TransitionProposals:
+    """The group that some rows suggest.
+
+    Elements are those that keep the coefficients of a quadratic fit (``matches``). Each is held
+    against a free predictor, on rows that it was not fitted to: the cost of averaging over the
+    element and the identity, in every column of increments, as a share of what is at stake there.
+    The cheapest come first, and another joins where all products with those before do well too.
+
+    Args:
+        data: The rows.
+        margin: The largest share of what is at stake, in any column.
+        seed: Of the rows held out and the predictor.
+
+    Example:
+        >>> from isotropy.data import Transitions
+        >>> s = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
+        >>> swapped = Transitions(s, s[:, :1].abs() * 0 + 1, s + 0.1 * s.sin() - 0.3 * s.flip(1))
+        >>> found = propose_transitions(TransitionData.of(swapped), margin=0.05, seed=0)
+        >>> sorted(g.index for g in found.generators)
+        [(0, 1, 2), (1, 0, 2)]
+    """
+    rng = make_generator(seed)
+    rest, held = held_out_rows(len(data.x), _HELD_OUT, data.groups, rng)
+    chosen = held[torch.randperm(len(held), generator=rng)[:_MOST_ROWS].numpy()]
+    fitted, outside = data.rows(rest), data.rows(chosen)
+    found = matches(Coefficients.of(data.x, data.increments))
+    if not found:
+        return TransitionProposals()
+    screen = _Screen(fitted, outside, seed)
+    looked_at = [screen(match.element) for match in found[:_SCREENED]]
+    looked_at.sort(key=lambda one: one.cost)
+    looked_at = [screen.repaired(one) for one in looked_at[:_REPAIRED]] + looked_at[_REPAIRED:]
+    looked_at = sorted(dict.fromkeys(looked_at), key=lambda one: one.cost)
+    limit = _SLACK * margin
+    fine = [one.element for one in looked_at if one.worst <= limit]
+    generators = _closed(fine, lambda element: screen(element).worst <= limit)
+    return TransitionProposals(generators, tuple(looked_at))
+
+
+class _Screen:
+    """Costs of elements, each found once.
+
+    Args:
+        fitted: The rows to fit a free predictor to.
+        outside: The rows to find costs on; those count whose images lie near rows fitted to.
+        seed: Of the predictor.
+    """
+
+    def __init__(self, fitted: TransitionData, outside: TransitionData, seed: int) -> None:
+        self._free = fitted.free_predictor(seed)
+        self._outside, self._seed = outside, seed
+        self._support = DataSupport(fitted.x, coverage=COVERAGE, seed=seed)
+        self._inside = self._support.contains(outside.x)
+        self._known: dict[SignedPermutation, Screened] = {}
+
+    def __call__(self, element: SignedPermutation) -> Screened:
+        if element not in self._known:
+            self._known[element] = self._screened(element)
+        return self._known[element]
+
+    def _screened(self, element: SignedPermutation) -> Screened:
+        image = element.as_map().apply(self._outside.x)
+        inside = (self._inside & self._support.contains(image)).numpy()
+        cyclic = generated([element], MOST_ELEMENTS)
+        share = inside.sum() / max(1, int(self._inside.sum()))
+        if cyclic is None or share < KEPT or inside.sum() < SMALLEST_SAMPLE:
+            return Screened(element, np.inf, np.inf)
+        rows = self._outside.rows(np.flatnonzero(inside))
+        losses = ColumnLosses.of(
+            self._free.predict,
+            [SignedPermutation.identity(len(element.index)), element],
+            rows.x,
+            rows.increments,
+            constant=self._free.constant,
+            spread=rows.spread,
+            seed=self._seed,
+        )
+        orbits = at_stake(losses, output_orbits(cyclic, rows.n))
+        surely = losses.effects(orbits) - losses.noise(orbits)
+        worst = float(surely.max()) if orbits else np.inf
+        return Screened(element, worst, float((losses.symmetrised - losses.free).sum(1).mean()))
+
+    def repaired(self, one: Screened) -> Screened:
+        """The cheapest that small changes lead to: a sign turned, a swap undone."""
+        while True:
+            changed = [self(element) for element in _neighbours(one.element)]
+            best = min(changed, key=lambda other: other.cost, default=one)
+            if best.cost >= one.cost - _GAIN * self._outside.n:
+                return one
+            one = best
+
+
+def _neighbours(element: SignedPermutation) -> list[SignedPermutation]:
+    index, sign = list(element.index), list(element.sign)
+    found = []
+    for i, j in enumerate(index):
+        turned = sign.copy()
+        if i == j:
+            turned[i] *= -1
+            found.append(SignedPermutation(tuple(index), tuple(turned)))
+        elif index[j] == i and i < j:
+            undone = index.copy()
+            undone[i], undone[j] = i, j
+            turned[i] = turned[j] = 1
+            found.append(SignedPermutation(tuple(undone), tuple(turned)))
+            turned = sign.copy()
+            turned[i], turned[j] = -turned[i], -turned[j]
+            found.append(SignedPermutation(tuple(index), tuple(turned)))
+    return [element for element in found if not element.is_identity]
+
+
+def _closed(
+    elements: Sequence[SignedPermutation], holds: Callable[[SignedPermutation], bool]
+) -> tuple[SignedPermutation, ...]:
+    """Generators of a group all of whose elements hold, from the first elements on."""
+    chosen: list[SignedPermutation] = []
+    group: frozenset[SignedPermutation] = frozenset()
+    for element in elements:
+        if element in group:
+            continue
+        larger = generated([*chosen, element], MOST_ELEMENTS)
+        if larger is None or not all(g.is_identity or holds(g) for g in larger):
+            continue
+        chosen.append(element)
+        group = frozenset(larger)
+    return tuple(chosen)

@@ -1,0 +1,204 @@
+"""A symmetry of an environment: a group with its action on observations and on actions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from isotropy.groups import Group, LinearMap, MapLike
+from isotropy.reps import Rep, Scalar, Symmetry, joint_action
+from isotropy.rl._group_names import group_name
+from isotropy.rl._layout import EntryLayout
+from isotropy.rl._parts import Part
+from isotropy.rl._transformations import Transformation
+
+
+@dataclass(frozen=True)
+class EnvironmentSymmetry:
+    """A group that acts on observations and actions, so that transitions commute with it.
+
+        s' = f(s, a)   ⟹   ρ_s(g) s' = f(ρ_s(g) s, ρ_a(g) a)
+
+    Made from a description (``described_symmetry``), from matrices (``of``), or taken from the list
+    of known environments (``environment_symmetry``).
+
+    Args:
+        group: The group. Where an observation has quaternions, q and −q mean the same; turns of the
+            body then bring in the element that exchanges them, and twice as many elements.
+        observation: How it acts on observations.
+        action: How it acts on actions; for discrete ones, on a number for each.
+        name: What the symmetry is called, such as "Z(2)".
+        generators: What its generators do, in words.
+        observation_names: A name for each entry of an observation.
+        action_names: A name for each entry of an action.
+
+    Example:
+        >>> flip = EnvironmentSymmetry.of([[[-1.0, 0.0], [0.0, 1.0]]], [[[-1.0]]])
+        >>> print(flip)
+        Z(2): Pseudoscalar+Scalar (observation), Pseudoscalar (action)
+    """
+
+    group: Group
+    observation: Rep
+    action: Rep
+    name: str
+    generators: tuple[str, ...] = ()
+    observation_names: tuple[str, ...] | None = None
+    action_names: tuple[str, ...] | None = None
+
+    @staticmethod
+    def of(
+        observation: Sequence[MapLike],
+        action: Sequence[MapLike],
+        *,
+        observation_algebra: Sequence[MapLike] = (),
+        action_algebra: Sequence[MapLike] = (),
+        name: str | None = None,
+        generators: Sequence[str] = (),
+        observation_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+    ) -> EnvironmentSymmetry:
+        """From the matrices of generators, on observations and on actions.
+
+        Args:
+            observation: For each discrete generator a permutation or a matrix.
+            action: The same on actions.
+            observation_algebra: For each continuous generator its matrix.
+            action_algebra: The same on actions.
+            name: What to call it; by default told from the group.
+            generators: What each generator does, in words.
+            observation_names: A name for each entry of an observation.
+            action_names: A name for each entry of an action.
+
+        Raises:
+            ValueError: If there is no generator, or not as many on actions as on observations.
+        """
+        pairs = [(observation, action), (observation_algebra, action_algebra)]
+        if any(len(left) != len(right) for left, right in pairs):
+            raise ValueError(
+                "expected for each generator one matrix on observations and one on actions, got "
+                f"{[(len(left), len(right)) for left, right in pairs]}"
+            )
+        group, reps = joint_action(*(list(zip(*pair, strict=True)) for pair in pairs))
+        return EnvironmentSymmetry(
+            group,
+            reps[0],
+            reps[1],
+            name or group_name(group),
+            tuple(generators),
+            None if observation_names is None else tuple(observation_names),
+            None if action_names is None else tuple(action_names),
+        )
+
+    @cached_property
+    def policy(self) -> Symmetry:
+        """Of a policy: observations to actions."""
+        return Symmetry(self.group, self.observation, self.action)
+
+    @cached_property
+    def critic(self) -> Symmetry:
+        """Of a value of observation and action: it does not change."""
+        return Symmetry(self.group, self.observation + self.action, Scalar)
+
+    @cached_property
+    def transition(self) -> Symmetry:
+        """Of a transition: observation and action to the next observation."""
+        return Symmetry(self.group, self.observation + self.action, self.observation)
+
+    @property
+    def observation_size(self) -> int:
+        """The number of entries of an observation."""
+        return self.observation.size()
+
+    @property
+    def action_size(self) -> int:
+        """The number of entries of an action."""
+        return self.action.size()
+
+    def matrices(self, elements: LinearMap) -> tuple[Tensor, Tensor]:
+        """The matrices of some elements on observations and actions, (k, n, n) and (k, m, m)."""
+        count = elements.dense().shape[:-2]
+        found = (rep.rho(elements).dense() for rep in (self.observation, self.action))
+        # scalars have one matrix for all elements
+        observation, action = (m.expand(*count, *m.shape[-2:]) for m in found)
+        return observation, action
+
+    def elements(self, n: int = 32, *, generator: torch.Generator | int | None = 0) -> LinearMap:
+        """All elements of a finite group, the identity first; ``n`` random ones of another."""
+        if self.group.is_discrete:
+            return self.group.elements()
+        return self.group.sample(n, generator=generator)
+
+    def __str__(self) -> str:
+        texts = [rep._text(self.group) for rep in (self.observation, self.action)]
+        texts = [text.removeprefix("(").split(").on(")[0].split(".on(")[0] for text in texts]
+        return f"{self.name}: {texts[0]} (observation), {texts[1]} (action)"
+
+
+def described_symmetry(
+    observation: Iterable[Part | Sequence[Part]],
+    action: Iterable[Part | Sequence[Part]],
+    transformations: Sequence[Transformation] | Transformation,
+    *,
+    name: str | None = None,
+) -> EnvironmentSymmetry:
+    """The symmetry of an environment from what its observation and action are made of.
+
+    Args:
+        observation: The parts of an observation, in order.
+        action: The parts of an action, in order.
+        transformations: The generators: ``mirror``, ``body_turn``, ``world_turn``,
+            ``world_rotation``.
+        name: What to call it; by default told from the group.
+
+    Raises:
+        ValueError: If a transformation takes a part to what is not described.
+
+    Example:
+        >>> from isotropy.rl import hinge, mirror, scalar, vector
+        >>> observation = [
+        ...     scalar("height"),
+        ...     vector("velocity"),
+        ...     hinge("left knee", "y"),
+        ...     hinge("right knee", "y"),
+        ... ]
+        >>> torques = [hinge("left knee", "y"), hinge("right knee", "y")]
+        >>> print(described_symmetry(observation, torques, mirror("y")))
+        Z(2): 3*Scalar+Pseudoscalar+V (observation), V (action)
+    """
+    chosen = (
+        [transformations] if isinstance(transformations, Transformation) else list(transformations)
+    )
+    if not chosen:
+        raise ValueError("expected at least one transformation, such as mirror('y'), got none")
+    sides = EntryLayout(observation), EntryLayout(action)
+    discrete = [t for t in chosen if not t.continuous]
+    continuous = [t for t in chosen if t.continuous]
+    return EnvironmentSymmetry.of(
+        [sides[0].matrix(t) for t in discrete],
+        [sides[1].matrix(t) for t in discrete],
+        observation_algebra=[sides[0].matrix(t) for t in continuous],
+        action_algebra=[sides[1].matrix(t) for t in continuous],
+        name=name or _physical_name(discrete, continuous, sides),
+        generators=[t.name for t in (*discrete, *continuous)],
+        observation_names=sides[0].entry_names,
+        action_names=sides[1].entry_names,
+    )
+
+
+def _physical_name(
+    discrete: list[Transformation], continuous: list[Transformation], sides: Sequence[EntryLayout]
+) -> str:
+    """The name of what is done to body and world, where q and −q are one orientation."""
+    names = list(dict.fromkeys(part.name for side in sides for part in side.parts))
+    h = []
+    for t in discrete:
+        moved = torch.tensor([names.index(t.renamed(name)) for name in names])
+        relabelled = torch.eye(len(names), dtype=torch.float64)[moved].mT
+        h.append(torch.block_diag(*t.matrices, relabelled))
+    a = [torch.block_diag(*t.matrices, torch.zeros(len(names), len(names))) for t in continuous]
+    return group_name(Group(h, a))

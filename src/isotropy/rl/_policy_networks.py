@@ -1,0 +1,140 @@
+"""What the policies for stable-baselines3 share: the choice of networks, and critics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from math import inf
+from numbers import Real
+from typing import Any, get_args
+
+import torch
+from stable_baselines3.common.policies import ContinuousCritic
+from stable_baselines3.common.torch_layers import FlattenExtractor
+from torch import Tensor, nn
+
+from isotropy.reps import Symmetry
+from isotropy.rl._environment_symmetry import EnvironmentSymmetry
+from isotropy.rl._networks import Kind, symmetric_network
+
+
+@dataclass(frozen=True)
+class NetworkChoice:
+    """Which networks a policy is made of.
+
+    Args:
+        symmetry: The symmetry of the environment.
+        actor: The kind of network that acts: "rpp", "equivariant" or "mlp", stable-baselines3's.
+        critic: The kind that values actions or observations.
+        variances: (σ_a², σ_b²) of "rpp" (``symmetric_network``).
+        start: What the starting weights of its flexible paths are multiplied by.
+        last_layer_scale: What those of the actor's last layer are multiplied by.
+    """
+
+    symmetry: EnvironmentSymmetry
+    actor: Kind
+    critic: Kind
+    variances: tuple[float, float] = (1e5, 1.0)
+    start: float = 1e-3
+    last_layer_scale: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name, kind in (("actor", self.actor), ("critic", self.critic)):
+            if kind not in get_args(Kind):
+                raise ValueError(
+                    f"expected {name} to be 'rpp', 'equivariant' or 'mlp', got {kind!r}"
+                )
+        scale = self.last_layer_scale
+        if isinstance(scale, bool) or not isinstance(scale, Real) or not 0 < scale < inf:
+            raise ValueError(f"expected last_layer_scale above zero, got {scale!r}")
+
+    def acting(self, symmetry: Symmetry, widths: Sequence[int]) -> nn.Module:
+        """The actor's network, for how its inputs and outputs transform."""
+        network = self._network(symmetry, self.actor, widths)
+        head = network.get_submodule("head")
+        scale_last_layer(head, self.last_layer_scale)
+        return network
+
+    def valuing(self, symmetry: Symmetry, widths: Sequence[int]) -> nn.Module:
+        """A critic's network, for how its inputs transform."""
+        return self._network(symmetry, self.critic, widths)
+
+    def _network(self, symmetry: Symmetry, kind: Kind, widths: Sequence[int]) -> nn.Module:
+        return symmetric_network(
+            symmetry, kind, widths=widths, variances=self.variances, start=self.start
+        )
+
+    def options(self) -> dict[str, Any]:
+        """What a policy was asked for, to be made again when it is loaded."""
+        return dict(self.__dict__)
+
+
+def scale_last_layer(layer: nn.Module, scale: float) -> None:
+    """Multiply all weights of a layer, so that policies start near zero (thesis A.2.3.3)."""
+    with torch.no_grad():
+        for weight in layer.parameters():
+            weight.mul_(scale)
+
+
+def require_plain_features(policy_kwargs: dict[str, Any]) -> None:
+    """Refuse what would stand between observations and networks, or makes noise of its own."""
+    extractor = policy_kwargs.get("features_extractor_class", FlattenExtractor)
+    if extractor is not FlattenExtractor:
+        raise ValueError(
+            "expected observations as they are for a symmetric network, got a features extractor, "
+            f"{extractor.__name__}"
+        )
+    if policy_kwargs.get("use_sde"):
+        raise ValueError(
+            "expected use_sde=False for a symmetric policy, got True, whose noise has no symmetry"
+        )
+
+
+@contextmanager
+def constant(network: nn.Module) -> Iterator[None]:
+    """Take the parameters of a network as constants in what is computed within the context."""
+    parameters = [p for p in network.parameters() if p.requires_grad]
+    try:
+        for parameter in parameters:
+            parameter.requires_grad_(False)
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_(True)
+
+
+class SymmetricCritic(ContinuousCritic):
+    """Values of observations and actions that a symmetry does not change, exactly or softly.
+
+        Q(ρ_s(g) s, ρ_a(g) a) = Q(s, a)
+
+    Where actions carry gradients, as in the loss of the actor, none are taken of the critic's own
+    parameters: SAC and TD3 throw these away.
+
+    Args:
+        choice: The symmetry, and which networks.
+        **kwargs: As for stable-baselines3's critic.
+    """
+
+    def __init__(self, choice: NetworkChoice, **kwargs: Any) -> None:
+        widths = kwargs["net_arch"]
+        super().__init__(**kwargs | {"net_arch": []})
+        for place in range(self.n_critics):
+            network = choice.valuing(choice.symmetry.critic, widths)
+            self.q_networks[place] = network
+            self.add_module(f"qf{place}", network)
+
+    def forward(self, obs: Tensor, actions: Tensor) -> tuple[Tensor, ...]:
+        """The value of each pair by each critic, shape (batch, 1)."""
+        with constant(self) if actions.requires_grad else nullcontext():
+            return super().forward(obs, actions)
+
+    def q1_forward(self, obs: Tensor, actions: Tensor) -> Tensor:
+        """The value of each pair by the first critic, shape (batch, 1)."""
+        with constant(self) if actions.requires_grad else nullcontext():
+            return super().q1_forward(obs, actions)
+
+    def set_training_mode(self, mode: bool) -> None:
+        """Training or not: of no effect on the networks, which are not walked through."""
+        self.training = mode
