@@ -18,9 +18,13 @@ from measure import cpu_seconds
 from stable_baselines3 import SAC
 
 from isotropy._run import write_json
-from isotropy.rl._known_environments import environment_symmetry, make_environment
-from isotropy.rl._sac_policies import EquivariantPolicy, RPPPolicy
-from isotropy.rl._symmetric_replay import SymmetricReplayBuffer
+from isotropy.rl import (
+    EquivariantPolicy,
+    RPPPolicy,
+    SymmetricReplayBuffer,
+    environment_symmetry,
+    make_environment,
+)
 
 _IDS = ("Walker2d-v5", "Ant-v5")
 _OWN = "MlpPolicy"

@@ -14,7 +14,7 @@ from isotropy.cli._group_search import StrategyOption, require_search, telling_w
 if TYPE_CHECKING:
     from isotropy._run import ProgressCallback
     from isotropy.certificates._certify_findings import CertifiedFinding
-    from isotropy.data import Dataset
+    from isotropy.data import Dataset, Transitions
     from isotropy.data._dataset import TaskKind
     from isotropy.discovery import Findings
 
@@ -28,6 +28,7 @@ class MethodOption(StrEnum):
     permutations = "permutations"
     generators = "generators"
     layers = "layers"
+    transitions = "transitions"
     groups = "groups"
 
 
@@ -45,7 +46,8 @@ def discover(
         Path | None,
         typer.Argument(
             metavar="DATA",
-            help="An .npz of x and y, a table, or a folder of images; without it, small examples.",
+            help="An .npz of x and y, or of observations, actions and next_observations, a table, "
+            "or a folder of images; without it, small examples.",
         ),
     ] = None,
     target: Annotated[
@@ -83,8 +85,9 @@ def discover(
         list[MethodOption] | None,
         typer.Option(
             help="What to look for, by default all that suits the data; generators: continuous "
-            "symmetries; layers: of networks for images, and motions of these; groups: sets of "
-            "them that layers may commute with, by training many networks."
+            "symmetries; layers: of networks for images, and motions of these; transitions: "
+            "signed permutations of observations and actions; groups: sets of motions that layers "
+            "may commute with, by training many networks."
         ),
     ] = None,
     study: Annotated[
@@ -144,17 +147,19 @@ def discover(
     ] = None,
 ) -> Answer:
     """Find the symmetries of a task, name them, and confirm them by test."""
-    from isotropy.data import load
+    from isotropy.data import Dataset
     from isotropy.discovery import discover, example_tasks
     from isotropy.discovery._methods import METHODS
 
     seed = 0 if frame.seed is None else frame.seed
+    names = None
+    tasks: dict[str, Dataset | Transitions]
     if data is None:
         if target is not None or groups is not None or task is not None:
             raise ValueError("expected DATA for --target, --groups and --task, got none")
-        tasks = example_tasks(seed)
+        tasks = dict(example_tasks(seed))
     else:
-        loaded = load(data, target=target, task=_kind(task), groups=groups)
+        loaded, names = _loaded(data, target, task, groups)
         tasks = {str(data): loaded}
     if certify:
         _require_certifiable(tasks, delta, tolerance, groups)
@@ -172,6 +177,7 @@ def discover(
                 channels_first=channels_first,
                 candidates=_groups(candidates),
                 blocks=blocks,
+                entry_names=names,
                 methods=[one.value for one in method] if method else METHODS,
                 margin=margin,
                 near_margin=near_margin,
@@ -185,8 +191,10 @@ def discover(
     if certify:
         with frame.progress("certifying") as progress:
             for name, findings in found.items():
+                certifiable = tasks[name]
+                assert isinstance(certifiable, Dataset)
                 certified[name] = _certified(
-                    findings, tasks[name], delta or 0.05, tolerance, seed, progress
+                    findings, certifiable, delta or 0.05, tolerance, seed, progress
                 )
     answer = _together(found, named=data is None)
     if out is not None:
@@ -199,10 +207,45 @@ def discover(
     return Answer(answer, _text(found, tasks, answer.get("saved"), certified))
 
 
+def _loaded(
+    path: Path, target: str | None, task: TaskOption | None, groups: str | None
+) -> "tuple[Dataset | Transitions, tuple[tuple[str, ...], tuple[str, ...]] | None]":
+    """The data, and of transitions the names of entries."""
+    from isotropy.data import Transitions, load
+    from isotropy.data._load import holds_transitions, transition_names
+
+    options = {"--target": target, "--task": task, "--groups": groups}
+    if not holds_transitions(path) or target is not None:
+        return load(path, target=target, task=_kind(task), groups=groups), None
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{path}: expected no {name} for transitions, got {str(value)!r}")
+    return Transitions.load(path.expanduser()), transition_names(path)
+
+
+def _described(data: "Dataset | Transitions") -> str:
+    from isotropy.data import Dataset
+
+    if isinstance(data, Dataset):
+        return repr(data)
+    sizes = data.observations.shape[1], data.actions.shape[1]
+    return f"{len(data)} transitions, observations of {sizes[0]} entries, actions of {sizes[1]}"
+
+
 def _require_certifiable(
-    tasks: "dict[str, Dataset]", delta: float | None, tolerance: float | None, groups: str | None
+    tasks: "dict[str, Dataset | Transitions]",
+    delta: float | None,
+    tolerance: float | None,
+    groups: str | None,
 ) -> None:
     """Refuse before the long search what would be refused after it."""
+    from isotropy.data import Dataset
+
+    datasets = [one for one in tasks.values() if isinstance(one, Dataset)]
+    if len(datasets) < len(tasks):
+        raise ValueError(
+            "expected no --certify for transitions: a bound needs rows that are independent"
+        )
     if delta is not None and not 0 < delta < 1:
         raise ValueError(f"expected delta between 0 and 1, got {delta}")
     if groups is not None:
@@ -213,7 +256,7 @@ def _require_certifiable(
         return
     if not tolerance > 0:
         raise ValueError(f"expected a positive tolerance, got {tolerance}")
-    if any(one.task == "classification" for one in tasks.values()):
+    if any(one.task == "classification" for one in datasets):
         raise ValueError("expected a tolerance for a regression, got one with labels")
 
 
@@ -305,7 +348,7 @@ def _together(found: "dict[str, Findings]", named: bool) -> dict[str, Any]:
 
 
 def _saved(
-    found: "dict[str, Findings]", tasks: "dict[str, Dataset]", out: Path, named: bool
+    found: "dict[str, Findings]", tasks: "dict[str, Dataset | Transitions]", out: Path, named: bool
 ) -> Path:
     from isotropy.report import write_finding_page
 
@@ -313,7 +356,7 @@ def _saved(
         folder = _folder(out, name, named)
         findings.save(folder)
         write_finding_page(
-            findings, folder / "report.html", title=Path(name).name, data=repr(tasks[name])
+            findings, folder / "report.html", title=Path(name).name, data=_described(tasks[name])
         )
     return out
 
@@ -336,14 +379,14 @@ def _tried(one: "str | Mapping[str, Any]") -> str:
 
 def _text(
     found: "dict[str, Findings]",
-    tasks: "dict[str, Dataset]",
+    tasks: "dict[str, Dataset | Transitions]",
     saved: Any,
     certified: "Mapping[str, Certified] | None" = None,
 ) -> str:
     lines = []
     for name, findings in found.items():
         pairs = iter((certified or {}).get(name, ()))
-        lines.append(f"{name}  {tasks[name]!r}" if len(found) == 1 else name)
+        lines.append(f"{name}  {_described(tasks[name])}" if len(found) == 1 else name)
         if not len(findings):
             nothing = ", nothing to certify" if name in (certified or {}) else ""
             lines.append(f"  no symmetry found{nothing}")

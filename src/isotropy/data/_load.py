@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from isotropy.data._image_folder import (
 )
 from isotropy.data._tables import load_csv, load_frame, load_parquet
 from isotropy.data._tensors import check_task, group_numbers
+from isotropy.data._transitions import _NEEDED as NEEDED
+from isotropy.data._transitions import _SPELLINGS as SPELLINGS
 
 _KNOWN = ".csv, .csv.gz, .tsv, .tsv.gz, .npz, .npy, .parquet, idx files or a folder"
 _SPLIT_FOLDERS = ("train", "test")
@@ -235,3 +238,46 @@ def _with_groups(data: Dataset, groups: Any) -> Dataset:
             f"{data.source}: expected one value for each row as groups, got {groups!r}"
         )
     return replace(data, groups=group_numbers(groups, data.source))
+
+
+def holds_transitions(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has observations, actions and the observations that followed.
+
+    Args:
+        path: Any file or folder; only an ``.npz`` is opened, and only its list of names is read.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "log.npz"
+        ...     np.savez(path, obs=np.zeros(3), act=np.zeros(3), next_obs=np.zeros(3))
+        ...     holds_transitions(path)
+        True
+    """
+    path = Path(path).expanduser()
+    if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as archive:
+        names = {name.removesuffix(".npy").lower() for name in archive.namelist()}
+    return all(not names.isdisjoint(SPELLINGS[needed]) for needed in NEEDED)
+
+
+def transition_names(
+    path: str | os.PathLike[str],
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The arrays ``observation_names`` and ``action_names`` of a file, where it has both.
+
+    Raises:
+        ValueError: If they are not lists of text.
+    """
+    with np.load(Path(path).expanduser(), allow_pickle=False) as archive:
+        keys = ("observation_names", "action_names")
+        if not set(keys) <= set(archive.files):
+            return None
+        named = [archive[key] for key in keys]
+    for key, array in zip(keys, named, strict=True):
+        if array.ndim != 1 or array.dtype.kind != "U":
+            raise ValueError(
+                f"{path}: expected {key} as a list of text, got {array.dtype} of {array.shape}"
+            )
+    return tuple(named[0].tolist()), tuple(named[1].tolist())

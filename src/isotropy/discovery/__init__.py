@@ -81,6 +81,7 @@ from isotropy.discovery.sharing._partition_evidence import PartitionEvidence
 from isotropy.discovery.sharing._partition_fits import FitOptions
 from isotropy.discovery.sharing._partition_search import cluster_values
 from isotropy.discovery.sharing._relaxation import Relaxed, averaged, relax_sharing
+from isotropy.discovery.transitions._discover_transitions import discover_transitions
 
 __all__ = [
     "ActionClass",
@@ -138,6 +139,7 @@ __all__ = [
     "confirm",
     "confirm_action",
     "discover",
+    "discover_transitions",
     "example_tasks",
     "find_constraints",
     "find_generators",

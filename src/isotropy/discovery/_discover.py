@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
-from isotropy.data import Dataset
+from isotropy.data import Dataset, Transitions
 from isotropy.discovery._finding import Finding, Findings
 from isotropy.discovery._methods import (
     METHODS,
@@ -50,6 +50,7 @@ from isotropy.discovery.permutations._permutation_claim import (
     tried_line,
 )
 from isotropy.discovery.permutations._proposals import Proposals, propose
+from isotropy.discovery.transitions._discover_transitions import discover_transitions
 
 # a predictor of the other kind is taken where it leaves so much less
 _BETTER = 1.05
@@ -58,7 +59,7 @@ _MUCH_LEFT, _NOTHING = 0.05, 0.95
 
 
 def discover(
-    X: ArrayLike | Tensor | Dataset,
+    X: ArrayLike | Tensor | Dataset | Transitions,
     y: ArrayLike | Tensor | None = None,
     *,
     task: Task | None = None,
@@ -66,6 +67,7 @@ def discover(
     channels_first: bool = False,
     candidates: Sequence[str] = (),
     blocks: Blocks | None = None,
+    entry_names: tuple[Sequence[str], Sequence[str]] | None = None,
     methods: Method | Sequence[Method] = METHODS,
     margin: float = 0.05,
     near_margin: float = 0.5,
@@ -103,6 +105,9 @@ def discover(
     weights shared so must lose no more than ``margin``, on the third, to a free one, to the best
     one with a single group, and to those of other claims that lack one of its groups.
 
+    Of logged transitions (s, a, s′), signed permutations of the entries of observations and actions
+    are looked for: mirrors of a body, exchanges of its limbs (``discover_transitions``).
+
     Where a symmetry is confirmed but surely costs something, it comes with a soft model as well,
     which prefers the symmetry and is not bound to it (``Finding.soft``). One that costs more than
     ``margin``, but surely less than ``near_margin``, is no finding: it is in ``Findings.nearly``
@@ -112,7 +117,7 @@ def discover(
 
     Args:
         X: Inputs, shape ``(N, n)``, ``(N, n, channels)`` for sequences and sets,
-            ``(N, channels, height, width)`` for images; or a ``Dataset``. With
+            ``(N, channels, height, width)`` for images; a ``Dataset``; or ``Transitions``. With
             ``methods="layers"`` or ``"groups"``, arrays of shape ``(N, height, width)`` are images
             of one channel.
         y: Targets: ``(N,)`` or ``(N, m)`` of numbers, ``(N, m, channels)``, or ``(N,)`` classes.
@@ -127,12 +132,15 @@ def discover(
         blocks: Columns that a continuous symmetry moves alike: a number k of consecutive blocks,
             or the columns (or names) of each. By default told from names such as px1, px2, else
             every k is tried.
+        entry_names: Of transitions: a name for each entry of an observation, and of an action.
         methods: What to look for: ``"permutations"``, ``"generators"`` of continuous symmetries;
             ``"layers"`` and motions of images, which is all that is looked for in these by
-            default; ``"groups"`` of images alone, by a search that takes minutes.
+            default; ``"transitions"``, the same for these; ``"groups"`` of images alone, by a
+            search that takes minutes.
         margin: The largest cost that still counts as a symmetry.
         near_margin: The largest cost of a symmetry that is worth a soft model; not looked for
-            where it is no more than ``margin``, nor without ``fit_models``, nor in images.
+            where it is no more than ``margin``, nor without ``fit_models``, nor in images or
+            transitions.
         level: The chance of confirming anything false.
         fit_models: Whether to fit a model with each symmetry that is found.
         study: For ``"groups"``, the path of an SQLite file or the URL of a PostgreSQL database
@@ -166,6 +174,23 @@ def discover(
     if not 0 <= near_margin < 1:
         raise ValueError(f"expected a near_margin of at least 0 and below 1, got {near_margin!r}")
     softening = fit_models and near_margin > margin
+    if isinstance(X, Transitions):
+        refuse_search_options(study, strategy, children)
+        given = {"y": y, "task": task, "groups": groups, "blocks": blocks}
+        given |= {"candidates": candidates or None, "channels_first": channels_first or None}
+        refuse_options("transitions", **given)
+        names = entry_names or (None, None)
+        return discover_transitions(
+            X,
+            observation_names=names[0],
+            action_names=names[1],
+            margin=margin,
+            level=level,
+            fit_models=fit_models,
+            seed=seed,
+            progress=progress,
+        )
+    refuse_options("data that are no transitions", entry_names=entry_names)
     if methods == ("groups",):
         refuse_options(blocks=blocks, channels_first=channels_first or None)
         return discover_groups(

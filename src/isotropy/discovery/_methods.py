@@ -7,16 +7,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from isotropy.data import Dataset
+from isotropy.data import Dataset, Transitions
 
-Method = Literal["permutations", "generators", "layers", "groups"]
-METHODS: tuple[Method, ...] = ("permutations", "generators", "layers")
+Method = Literal["permutations", "generators", "layers", "transitions", "groups"]
+METHODS: tuple[Method, ...] = ("permutations", "generators", "layers", "transitions")
 _ON_REQUEST: tuple[Method, ...] = ("groups",)  # takes long
 _OF_IMAGES = {"layers", "groups"}
 
 
 def checked_methods(methods: Any, x: Any) -> tuple[Method, ...]:
-    """The methods that apply to data with so many axes.
+    """The methods that apply to data of this kind, with so many axes.
 
     Args:
         methods: One name or several.
@@ -38,6 +38,16 @@ def checked_methods(methods: Any, x: Any) -> tuple[Method, ...]:
             "expected the method 'groups' alone, since it corrects for its own claims only, got "
             f"{', '.join(chosen)}"
         )
+    if isinstance(x, Transitions):
+        if "transitions" not in chosen:
+            raise ValueError(
+                f"expected the method 'transitions' for transitions, got {', '.join(chosen)}"
+            )
+        return ("transitions",)
+    if set(chosen) == {"transitions"}:
+        raise ValueError(
+            f"expected Transitions for the method 'transitions', got {type(x).__name__}"
+        )
     axes = _axes(x)
     if axes == 4 or (axes == 3 and set(chosen) <= _OF_IMAGES):
         suiting = tuple(dict.fromkeys(method for method in chosen if method in _OF_IMAGES))
@@ -46,7 +56,7 @@ def checked_methods(methods: Any, x: Any) -> tuple[Method, ...]:
                 f"expected the method 'groups' or 'layers' for images, got {', '.join(chosen)}"
             )
         return suiting
-    rest = tuple(method for method in chosen if method not in _OF_IMAGES)
+    rest = tuple(m for m in chosen if m not in _OF_IMAGES and m != "transitions")
     if not rest:
         raise ValueError(
             "expected images of shape (rows, channels, height, width) or (rows, height, width) for "
@@ -80,12 +90,12 @@ def refuse_search_options(
         raise ValueError("expected the method 'groups' with children, got another method")
 
 
-def refuse_options(**options: Any) -> None:
-    """Refuse options that are not for images.
+def refuse_options(what: str = "images", /, **options: Any) -> None:
+    """Refuse options that are not for images, or other data.
 
     Raises:
         ValueError: If one of them is not None.
     """
     for name, value in options.items():
         if value is not None:
-            raise ValueError(f"expected no {name} for images, got {value!r:.80}")
+            raise ValueError(f"expected no {name} for {what}, got {value!r:.80}")

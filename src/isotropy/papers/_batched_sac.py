@@ -24,7 +24,6 @@ class SacOptions:
         discount: γ.
         speed: τ, how fast target critics follow.
         batch: Transitions in an update.
-        random_steps: Steps with random actions before the first update.
         target_entropy: For each action entry; the thesis' code has −.5.
         policy_start: What the starting weights of the policy's last layer are multiplied by.
     """
@@ -34,7 +33,6 @@ class SacOptions:
     discount: float = 0.99
     speed: float = 0.005
     batch: int = 256
-    random_steps: int = 10_000
     target_entropy: float = -1.0
     policy_start: float = 0.01
 

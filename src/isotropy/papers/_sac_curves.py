@@ -86,6 +86,7 @@ def learning_curves(
     episodes: int,
     widths: Sequence[int] = (256, 256),
     random_steps: int = 10_000,
+    learning_rate: float = 3e-4,
     keep: Sequence[str] = (),
     processes: bool = False,
     device: str = "cpu",
@@ -103,6 +104,7 @@ def learning_curves(
         episodes: Episodes of a judgement, with the mean action.
         widths: Of hidden layers.
         random_steps: Steps with random actions at the beginning.
+        learning_rate: Of all optimisers.
         keep: Methods whose first agent's transitions are returned.
         processes: Whether environments run in processes of their own.
         device: Where the networks live.
@@ -111,7 +113,7 @@ def learning_curves(
     """
     tell = progress or (lambda step: None)
     agents = {
-        name: _agents(task, METHODS[name], seeds, widths, steps, random_steps, device)
+        name: _agents(task, METHODS[name], seeds, widths, steps, learning_rate, device)
         for name in methods
     }
     torch.manual_seed(seeds[0])
@@ -161,13 +163,13 @@ def _agents(
     seeds: Sequence[int],
     widths: Sequence[int],
     steps: int,
-    random_steps: int,
+    learning_rate: float,
     device: str,
 ) -> BatchedSac:
     symmetry = task.symmetry
     free = (method.actor, method.critic) == ("mlp", "mlp")
     options = SacOptions(
-        random_steps=random_steps,
+        learning_rate=learning_rate,
         speed=task.speeds[0 if free else 1],
         betas=(0.9, 0.999) if free else (0.5, 0.999),
     )

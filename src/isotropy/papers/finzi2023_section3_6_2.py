@@ -24,14 +24,14 @@ class _Trial:
     """A model with what was chosen for it on other data than are reported on."""
 
     kind: Kind
-    images: bool
     recipe: TransitionRecipe
-    variances: tuple[float, float] = (1e6, 3.0)
+    images: bool = False
 
 
-def _recipe(learning_rate: float, weight_decay: float) -> TransitionRecipe:
+def _recipe(learning_rate: float, weight_decay: float, batch: int = 256) -> TransitionRecipe:
     return TransitionRecipe(
         steps=1500,
+        batch=batch,
         learning_rate=learning_rate,
         loss="mse",
         weight_decay=weight_decay,
@@ -39,24 +39,27 @@ def _recipe(learning_rate: float, weight_decay: float) -> TransitionRecipe:
     )
 
 
+# the flexible paths of RPP are held back more than in the thesis: data are few
 _PRIOR = (1e6, 1e-5)
 # up to 500 rows, and for more: learning rate and weight decay were chosen for each model
 _TRIALS = {
-    "MLP": (_Trial("mlp", False, _recipe(1e-3, 3.0)), _Trial("mlp", False, _recipe(1e-3, 3.0))),
+    "MLP": (_Trial("mlp", _recipe(1e-3, 3.0)), _Trial("mlp", _recipe(1e-3, 3.0))),
     "MLP, all images": (
-        _Trial("mlp", True, _recipe(1e-2, 1.0)),
-        _Trial("mlp", True, _recipe(1e-2, 0.3)),
+        _Trial("mlp", _recipe(1e-2, 1.0), images=True),
+        _Trial("mlp", _recipe(1e-2, 0.3), images=True),
     ),
+    # a row stands for all its images, so that small batches do
     "equivariant": (
-        _Trial("equivariant", False, _recipe(3e-2, 1.0)),
-        _Trial("equivariant", False, _recipe(3e-2, 0.3)),
+        _Trial("equivariant", _recipe(2e-2, 1.5, 64)),
+        _Trial("equivariant", _recipe(2e-2, 0.5, 64)),
     ),
     "RPP": (
-        _Trial("rpp", False, _recipe(3e-2, 1.0), _PRIOR),
-        _Trial("rpp", False, _recipe(3e-2, 0.3), _PRIOR),
+        _Trial("rpp", _recipe(2e-2, 1.5, 64)),
+        _Trial("rpp", _recipe(2e-2, 0.5, 64)),
     ),
 }
 _BETWEEN = 500
+_QUICK_STEPS = 400
 _ENVIRONMENTS = ("Ant-v5", "Walker2d-v5", "Swimmer-v5")
 
 
@@ -74,7 +77,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     defaults = settings.or_else(
         seeds=5 if settings.full else 2,
         sizes=(300, 1000),
-        channels=256 if settings.full else 128,
+        channels=256 if settings.full else 64,
         test_rows=2000,
     )
     sizes, models = defaults["sizes"], settings.chosen(list(_TRIALS))
@@ -104,7 +107,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         "squared error of the change of state over its variance, mean over its entries; mean over "
         "seeds, interval one standard deviation",
         "all images: trained on the images of each row under all elements of the group",
-        "weight decay, steps and priors of every model were chosen on other data",
+        "learning rates, weight decay, batches and priors were chosen for Ant on other data",
     )
     return Result("finzi2023/section3.6.2", cells, parts.close(), notes)
 
@@ -126,7 +129,7 @@ def _errors(
             symmetry,
             trial.kind,
             widths=(width, width),
-            variances=trial.variances,
+            variances=_PRIOR,
             seed=seed,
             device=settings.device,
         )
@@ -135,7 +138,7 @@ def _errors(
     parts = [_drawn(train, rows, seed) for seed in seeds]
     if trial.images:
         parts = [group_images(part, symmetry) for part in parts]
-    recipe = trial.recipe
+    recipe = trial.recipe if settings.full else replace(trial.recipe, steps=_QUICK_STEPS)
     if settings.epochs is not None:
         steps = settings.epochs * max(1, len(parts[0]) // recipe.batch)
         recipe = replace(recipe, steps=steps)

@@ -12,6 +12,7 @@ from isotropy.rl._dynamics_error import dynamics_error
 from isotropy.rl._dynamics_figures import DynamicsError
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry, described_symmetry
 from isotropy.rl._known_environments import (
+    environment_options,
     environment_symmetries,
     environment_symmetry,
     known_environments,
@@ -19,6 +20,7 @@ from isotropy.rl._known_environments import (
 )
 from isotropy.rl._layout import EntryLayout
 from isotropy.rl._networks import symmetric_network
+from isotropy.rl._normalisation import EquivariantScaler
 from isotropy.rl._parts import (
     Part,
     axial,
@@ -65,6 +67,7 @@ __all__ = [
     "EnvironmentSymmetry",
     "EquivariantActorCriticPolicy",
     "EquivariantPolicy",
+    "EquivariantScaler",
     "EquivariantTD3Policy",
     "Part",
     "RPPActorCriticPolicy",
@@ -79,6 +82,7 @@ __all__ = [
     "described_symmetry",
     "direction",
     "dynamics_error",
+    "environment_options",
     "environment_symmetries",
     "environment_symmetry",
     "hinge",

@@ -76,7 +76,9 @@ class Coefficients:
         inverse = torch.linalg.inv(gram)
         weights = (inverse @ (features.mT @ y)).mT
         left = (y - features @ weights.mT).square().sum(0) / max(1, len(z) - features.shape[1])
-        errors = (left[:, None] * inverse.diagonal()).sqrt()
+        # of an estimate with a ridge, which columns that sum to one need
+        variance = inverse.diagonal() - _RIDGE * len(z) * inverse.square().sum(0)
+        errors = (left[:, None] * variance.clamp_min(0)).sqrt()
         weights = torch.where(weights.abs() > _STANDARD_ERRORS * errors, weights, 0.0)
         quadratic = torch.zeros(n, d, d, dtype=z.dtype)
         if products:

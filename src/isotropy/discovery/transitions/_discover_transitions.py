@@ -12,7 +12,6 @@ import numpy as np
 from isotropy._run import ProgressCallback, Step
 from isotropy.data import Transitions
 from isotropy.discovery._finding import Finding, Findings
-from isotropy.discovery.confirming._claim_test import holm
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.confirming._splits import three_way_split
@@ -20,7 +19,6 @@ from isotropy.discovery.transitions._group_claim import GroupClaim
 from isotropy.discovery.transitions._group_test import COVERAGE, group_test
 from isotropy.discovery.transitions._ignored_entries import ignored_entries
 from isotropy.discovery.transitions._propose import TransitionProposals, propose_transitions
-from isotropy.discovery.transitions._signed_permutation import SignedPermutation
 from isotropy.discovery.transitions._stakes import capped_errors
 from isotropy.discovery.transitions._transition_data import TransitionData
 
@@ -45,9 +43,10 @@ def discover_transitions(
 
     Rows are split in three, episodes kept whole. On the first part elements are proposed that keep
     the coefficients of a quadratic fit of s′ − s, and hold for a network. To the second a predictor
-    free of symmetry is fitted. On the third the group is tested: averaging over it must cost less
-    than ``margin`` of what can be learned, and less than a quarter of that of what is at stake for
-    each element and each column (``group_test``), where the log has rows on both sides.
+    free of symmetry is fitted. On the third the group is tested,
+    with one generator, with two and so on: averaging over it must cost less
+    than ``margin`` of what can be learned, and less than half of that of what is at stake for each
+    element and each column (``group_test``), where the log has rows on both sides.
 
     Args:
         transitions: What was logged; episodes, where there are, are told from rows that follow each
@@ -68,7 +67,8 @@ def discover_transitions(
         >>> import torch
         >>> rng = torch.Generator().manual_seed(0)
         >>> s, a = torch.randn(600, 2, generator=rng), torch.randn(600, 1, generator=rng)
-        >>> ahead = s + 0.1 * torch.stack([s[:, 1], a[:, 0] - s[:, 0] ** 3 + s[:, 0] * s[:, 1] ** 2], 1)
+        >>> angle, rate = s.T
+        >>> ahead = s + 0.1 * torch.stack([rate, a[:, 0] - angle**3 + angle * rate**2], 1)
         >>> found = discover_transitions(Transitions(s, a, ahead), fit_models=False)
         >>> found[0].name, found[0].action
         ('Z(2), signs of observations and actions', '−o0, −o1, −a0')
@@ -83,7 +83,8 @@ def discover_transitions(
     tell(Step(1, 4, "fitting a predictor free of symmetry"))
     free = fitted.free_predictor(seed + 1)
     tell(Step(2, 4, "confirming"))
-    claims = [GroupClaim(chosen, data.names, data.n) for chosen in _claimed(proposals.generators)]
+    chains = [proposals.generators[: k + 1] for k in range(len(proposals.generators))]
+    claims = [GroupClaim(chain, data.names, data.n) for chain in chains]
     support = DataSupport(fitted.x, coverage=COVERAGE, seed=seed)
     for claim in claims:
         claim.tested = group_test(
@@ -106,22 +107,14 @@ def discover_transitions(
     return Findings(found, tried, time.perf_counter() - started, notes, trivial)
 
 
-def _claimed(
-    generators: Sequence[SignedPermutation],
-) -> list[tuple[SignedPermutation, ...]]:
-    """The group with all generators, with all but the last and so on, and each by itself."""
-    chains = [tuple(generators[:k]) for k in range(len(generators), 0, -1)]
-    return list(dict.fromkeys([*chains, *((g,) for g in generators)]))
-
-
 def _correct(claims: Sequence[GroupClaim]) -> None:
-    """Holm's correction over those that could be tested."""
-    told = [claim for claim in claims if claim.tested is not None and not claim.tested.reason]
-    adjusted = holm([claim.tested.test.p_value for claim in told if claim.tested is not None])
-    for claim, p_value in zip(told, adjusted, strict=True):
+    """Tested in an order that the first part fixed, each counts only if those before stand."""
+    largest = 0.0
+    for claim in claims:
         assert claim.tested is not None
-        test = replace(claim.tested.test, adjusted_p_value=float(p_value))
-        claim.tested = replace(claim.tested, test=test)
+        test = claim.tested.test
+        largest = max(largest, 1.0 if claim.tested.reason else test.p_value)
+        claim.tested = replace(claim.tested, test=replace(test, adjusted_p_value=largest))
 
 
 def _not_proposed(

@@ -76,7 +76,7 @@ class GroupClaim:
     @property
     def action(self) -> str:
         """What the generators do."""
-        return "; ".join(f"({g.words(self.names)})" for g in self.generators).strip("()")
+        return "; and ".join(g.words(self.names) for g in self.generators)
 
     def is_within(self, other: GroupClaim) -> bool:
         """Whether another group is larger and contains this one."""
@@ -186,9 +186,7 @@ class GroupClaim:
         return model.requires_grad_(True).eval(), {"kind": "standardised", "model": network_spec}
 
 
-def _kept_units(
-    columns: Tensor, elements: Sequence[SignedPermutation]
-) -> tuple[Tensor, Tensor]:
+def _kept_units(columns: Tensor, elements: Sequence[SignedPermutation]) -> tuple[Tensor, Tensor]:
     """A mean that the group leaves as it is, and a scale for all columns that it exchanges."""
     width = columns.shape[1]
     mean, deviation = columns.mean(0), columns.std(0, correction=0)

@@ -20,10 +20,10 @@ class Matching:
     """How well signed permutations keep the coefficients of a system.
 
     ⟨P·T, T⟩ is summed over the constant, linear and quadratic coefficients T and the mean of the
-    inputs. It is greatest, ‖T‖², for elements of the symmetry group. Its gradient G has an entry for
-    each pair (i, j): what is gained, up to sign, where entry i goes to j while the others go where
-    they are thought to go. So the image of one entry suggests that of others (``grown``), and all
-    are improved together by assignment problems (``improved``).
+    inputs. It is greatest, ‖T‖², for elements of the symmetry group. Its gradient G has an entry
+    for each pair (i, j): what is gained, up to sign, where entry i goes to j while the others go
+    where they are thought to go. So the image of one entry suggests that of others (``grown``), and
+    all are improved together by assignment problems (``improved``).
 
     Args:
         coefficients: Of the fit.
@@ -195,8 +195,12 @@ class Match:
     change: float
 
 
-def matches(coefficients: Coefficients) -> list[Match]:
+def matches(coefficients: Coefficients, unsigned: int = 0) -> list[Match]:
     """Signed permutations other than the identity, those that keep the coefficients best first.
+
+    Args:
+        coefficients: Of the fit.
+        unsigned: How many entries at the end keep their sign.
 
     Example:
         >>> linear = np.array([[0.0, 1.0, 0.5, 0.1], [1.0, 0.0, 0.1, 0.5]])
@@ -212,6 +216,8 @@ def matches(coefficients: Coefficients) -> list[Match]:
         matching = Matching(given)
         for seed in matching.seeds():
             element = matching.improved(matching.grown(seed))
+            if unsigned:
+                element = replace(element, sign=(*element.sign[:-unsigned], *[1] * unsigned))
             if not element.is_identity and element not in found:
                 found[element] = matching.agreement(element)[1]
     return sorted((Match(*pair) for pair in found.items()), key=lambda match: match.change)

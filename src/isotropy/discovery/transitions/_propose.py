@@ -23,7 +23,8 @@ MOST_ELEMENTS = 64
 _SCREENED = 80
 _HELD_OUT = 0.25
 _MOST_ROWS = 3000
-_REPAIRED = 8
+_REPAIRED, _STEPS = 6, 30
+_ALIKE = 0.4  # a share of entries
 _GAIN = 0.005  # of the variance of increments, for a change to be worth it
 _SLACK = 0.5  # of the margin
 
@@ -73,22 +74,25 @@ def propose_transitions(data: TransitionData, *, margin: float, seed: int) -> Tr
     Example:
         >>> from isotropy.data import Transitions
         >>> s = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
-        >>> swapped = Transitions(s, s[:, :1].abs() * 0 + 1, s + 0.1 * s.sin() - 0.3 * s.flip(1))
+        >>> ahead = s + 0.1 * s**2 - 0.3 * s.flip(1)
+        >>> swapped = Transitions(s, torch.ones(400, 1), ahead)
         >>> found = propose_transitions(TransitionData.of(swapped), margin=0.05, seed=0)
-        >>> sorted(g.index for g in found.generators)
-        [(0, 1, 2), (1, 0, 2)]
+        >>> [g.index for g in found.generators]
+        [(1, 0, 2)]
     """
     rng = make_generator(seed)
     rest, held = held_out_rows(len(data.x), _HELD_OUT, data.groups, rng)
     chosen = held[torch.randperm(len(held), generator=rng)[:_MOST_ROWS].numpy()]
     fitted, outside = data.rows(rest), data.rows(chosen)
-    found = matches(Coefficients.of(data.x, data.increments))
+    found = matches(Coefficients.of(data.x, data.increments), data.choices)
     if not found:
         return TransitionProposals()
     screen = _Screen(fitted, outside, seed)
     looked_at = [screen(match.element) for match in found[:_SCREENED]]
     looked_at.sort(key=lambda one: one.cost)
-    looked_at = [screen.repaired(one) for one in looked_at[:_REPAIRED]] + looked_at[_REPAIRED:]
+    steps = [match.element for match in found[:_STEPS]]
+    first = [screen.repaired(one, steps) for one in _apart(looked_at)[:_REPAIRED]]
+    looked_at = [*first, *looked_at]
     looked_at = sorted(dict.fromkeys(looked_at), key=lambda one: one.cost)
     limit = _SLACK * margin
     fine = [one.element for one in looked_at if one.worst <= limit]
@@ -121,6 +125,8 @@ class _Screen:
         image = element.as_map().apply(self._outside.x)
         inside = (self._inside & self._support.contains(image)).numpy()
         cyclic = generated([element], MOST_ELEMENTS)
+        if self._outside.choices and min(element.sign[-self._outside.choices :]) < 0:
+            cyclic = None
         share = inside.sum() / max(1, int(self._inside.sum()))
         if cyclic is None or share < KEPT or inside.sum() < SMALLEST_SAMPLE:
             return Screened(element, np.inf, np.inf)
@@ -139,14 +145,39 @@ class _Screen:
         worst = float(surely.max()) if orbits else np.inf
         return Screened(element, worst, float((losses.symmetrised - losses.free).sum(1).mean()))
 
-    def repaired(self, one: Screened) -> Screened:
-        """The cheapest that small changes lead to: a sign turned, a swap undone."""
+    def repaired(self, one: Screened, steps: Sequence[SignedPermutation]) -> Screened:
+        """The cheapest that changes lead to: a sign turned, a swap undone, one of some steps more.
+
+        Many elements that keep most coefficients exchange a few entries only, such as two joints.
+        They take an element that has these wrong to one that has them right.
+        """
         while True:
-            changed = [self(element) for element in _neighbours(one.element)]
+            products = [step @ one.element for step in steps]
+            near = [*_neighbours(one.element), *products]
+            changed = [self(element) for element in near if not element.is_identity]
             best = min(changed, key=lambda other: other.cost, default=one)
             if best.cost >= one.cost - _GAIN * self._outside.n:
                 return one
             one = best
+
+
+def _apart(ordered: Sequence[Screened]) -> list[Screened]:
+    """Those that differ from all before, and from their inverses, in many entries."""
+    chosen: list[Screened] = []
+    for one in ordered:
+        near = any(
+            _difference(one.element, known) <= _ALIKE * len(known.index)
+            for other in chosen
+            for known in (other.element, other.element.inverse())
+        )
+        if not near:
+            chosen.append(one)
+    return chosen
+
+
+def _difference(one: SignedPermutation, other: SignedPermutation) -> int:
+    pairs = zip(one.index, one.sign, strict=True), zip(other.index, other.sign, strict=True)
+    return sum(a != b for a, b in zip(*pairs, strict=True))
 
 
 def _neighbours(element: SignedPermutation) -> list[SignedPermutation]:
@@ -165,7 +196,7 @@ def _neighbours(element: SignedPermutation) -> list[SignedPermutation]:
             turned = sign.copy()
             turned[i], turned[j] = -turned[i], -turned[j]
             found.append(SignedPermutation(tuple(index), tuple(turned)))
-    return [element for element in found if not element.is_identity]
+    return found
 
 
 def _closed(

@@ -119,12 +119,36 @@ class ColumnLosses:
     def noise(self, columns: Sequence[NDArray[np.int64]]) -> Floats:
         """The standard errors of the effects, for rows that are independent."""
         cost, stakes = self.symmetrised - self.free, self.stakes
-        return np.array(
-            [
-                float(cost[:, c].sum(1).std()) / len(cost) ** 0.5 / max(float(stakes[c].sum()), 1e-12)
-                for c in columns
-            ]
-        )
+        errors = [float(cost[:, c].sum(1).std()) / len(cost) ** 0.5 for c in columns]
+        sizes = [max(float(stakes[c].sum()), 1e-12) for c in columns]
+        shares: Floats = np.array(errors) / np.array(sizes)
+        return shares
+
+
+@torch.no_grad()
+def losses_without(
+    predict: Predict,
+    columns: NDArray[np.int64],
+    x: Tensor,
+    increments: Tensor,
+    *,
+    spread: Tensor,
+    seed: int = 0,
+) -> Floats:
+    """Losses of the free predictor with some inputs taken from other rows, shape (rows, n).
+
+    Args:
+        predict: The free predictor.
+        columns: Which inputs.
+        x: Observations and actions, shape (rows, d).
+        increments: What is predicted, shape (rows, n).
+        spread: Their deviations, shape (n,).
+        seed: Of the rows that entries are taken from.
+    """
+    order = torch.randperm(len(x), generator=make_generator(seed))
+    without = x.clone()
+    without[:, columns] = x[order][:, columns]
+    return capped_errors(predict(without), increments, spread)
 
 
 def output_orbits(elements: Sequence[SignedPermutation], n: int) -> list[NDArray[np.int64]]:
@@ -141,9 +165,7 @@ def output_orbits(elements: Sequence[SignedPermutation], n: int) -> list[NDArray
     return [np.array(orbit) for orbit in found]
 
 
-def at_stake(
-    losses: ColumnLosses, orbits: Sequence[NDArray[np.int64]]
-) -> list[NDArray[np.int64]]:
+def at_stake(losses: ColumnLosses, orbits: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
     """The orbits of increments that depend on what moves."""
     lost = losses.blind - losses.free
     found = []

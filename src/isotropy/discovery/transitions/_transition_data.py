@@ -1,4 +1,4 @@
-"""Transitions as discovery takes them: inputs (s, a), increments s′ − s, rows that belong together."""
+"""Transitions as discovery takes them: (s, a), s′ − s, and which rows belong together."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ class TransitionData:
         names: Of the entries of x.
         groups: Rows with one value belong together, shape (N,); None where each is by itself.
         cut: Whether these are stretches of few episodes.
+        choices: How many entries at the end are indicators, which have no sign to turn.
     """
 
     x: Tensor
@@ -40,6 +41,7 @@ class TransitionData:
     names: tuple[str, ...]
     groups: NDArray[np.int64] | None
     cut: bool = False
+    choices: int = 0
 
     @staticmethod
     def of(
@@ -55,10 +57,10 @@ class TransitionData:
             action_names: A name for each entry of an action; else a0, a1.
 
         Raises:
-            ValueError: If there are not as many names as entries, or observations never change.
+            ValueError: If there are not as many names as entries, or all increments are the same.
 
         Example:
-            >>> walk = torch.arange(6.0)[:, None]
+            >>> walk = torch.arange(6.0)[:, None] ** 2
             >>> choices = torch.tensor([[0.0], [1.0], [0.0], [2.0], [1.0]])
             >>> TransitionData.of(Transitions(walk[:-1], choices, walk[1:])).names
             ('o0', 'a is 0', 'a is 1', 'a is 2')
@@ -69,11 +71,12 @@ class TransitionData:
         spread = increments.std(0, correction=0)
         varies = spread > _CONSTANT * (1 + s.abs().amax(0))
         if not bool(varies.any()):
-            raise ValueError("expected observations that change, got the same increments throughout")
+            raise ValueError("expected increments s′ − s that vary, got the same throughout")
         named = [
             _names("observation", observation_names, s.shape[1]),
             _names("action", action_names, a.shape[1]),
         ]
+        count = 0
         if _is_choice(a):
             count = int(a.max()) + 1
             a = functional.one_hot(a[:, 0].long(), count).double()
@@ -87,6 +90,7 @@ class TransitionData:
             (*named[0], *named[1]),
             groups,
             cut,
+            count,
         )
 
     @property

@@ -1,0 +1,74 @@
+"""Signed permutations: products, closure and names, against matrices."""
+
+import numpy as np
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from isotropy.discovery.transitions._signed_permutation import (
+    SignedPermutation,
+    generated,
+    group_name,
+    group_of,
+)
+
+
+@st.composite
+def elements(draw, size=4):
+    index = draw(st.permutations(range(size)))
+    sign = draw(st.lists(st.sampled_from((1, -1)), min_size=size, max_size=size))
+    return SignedPermutation(tuple(index), tuple(sign))
+
+
+def matrix(element):
+    dense = np.zeros((len(element.index),) * 2)
+    dense[list(element.index), np.arange(len(element.index))] = element.sign
+    return dense
+
+
+@given(elements(), elements())
+@settings(max_examples=40, deadline=None)
+def test_products_and_inverses_are_those_of_matrices(g, h):
+    assert np.array_equal(matrix(g @ h), matrix(g) @ matrix(h))
+    assert np.array_equal(matrix(g.inverse()), np.linalg.inv(matrix(g)))
+    assert np.array_equal(g.as_map().dense().numpy(), matrix(g))
+    assert np.array_equal(np.linalg.matrix_power(matrix(g), g.order), np.eye(4))
+
+
+@given(st.lists(elements(3), min_size=1, max_size=2))
+@settings(max_examples=25, deadline=None)
+def test_closure_has_as_many_elements_as_the_group(generators):
+    closure = generated(generators, 48)
+    assert closure is not None
+    assert closure[0].is_identity
+    assert len(closure) == group_of(generators).order()
+    assert generated(generators, len(closure) - 1) is None
+
+
+def test_names_of_small_groups():
+    quarter = SignedPermutation((1, 0, 2), (1, -1, 1))
+    mirror = SignedPermutation((0, 1, 2), (1, -1, 1))
+    flip = SignedPermutation((0, 1, 2), (1, 1, -1))
+    third = SignedPermutation((1, 2, 0), (1, 1, 1))
+    for generators, name in (
+        ([quarter], "Z(4)"),
+        ([quarter, mirror], "D(4)"),
+        ([mirror, flip], "Z(2) x Z(2)"),
+        ([quarter, flip], "Z(4) x Z(2)"),
+        ([third, SignedPermutation((1, 0, 2), (1, 1, 1))], "D(3)"),
+        ([third], "Z(3)"),
+    ):
+        assert group_name(generated(generators, 48)) == name
+
+
+def test_words_say_where_entries_go():
+    names = ["hip", "knee", "roll", "height"]
+    assert SignedPermutation((1, 0, 2, 3), (-1, -1, -1, 1)).words(names) == "hip ↔ −knee, −roll"
+    assert SignedPermutation((1, 2, 0, 3), (1, 1, 1, 1)).words(names) == "hip → knee → roll → hip"
+    assert SignedPermutation((1, 0, 2, 3), (1, -1, 1, 1)).words(names) == "hip → knee → −hip"
+
+
+def test_elements_move_rows_as_their_maps_do():
+    x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    g = SignedPermutation((2, 0, 1, 3), (1, -1, 1, -1))
+    assert torch.allclose(g.as_map().apply(x), x @ torch.tensor(matrix(g), dtype=x.dtype).T)
