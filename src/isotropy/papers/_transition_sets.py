@@ -9,8 +9,9 @@ from typing import Any
 from isotropy._run import cache_folder
 from isotropy.data import Transitions
 from isotropy.papers._experiment import Settings
-from isotropy.rl._collect import collect_transitions, replay_transitions
-from isotropy.rl._known_environments import make_environment
+from isotropy.papers._sac_curves import learning_curves
+from isotropy.papers._sac_figure import sac_task
+from isotropy.rl import collect_transitions, make_environment
 
 _logger = logging.getLogger(__name__)
 _FOLDER = "transitions"
@@ -53,22 +54,18 @@ def agent_transitions(id: str, steps: int, seed: int, settings: Settings) -> Tra
     """
 
     def made() -> Transitions:
-        try:
-            from stable_baselines3 import SAC
-        except ImportError as error:
-            raise ImportError(
-                "expected gymnasium and stable-baselines3 for training an agent, got none: "
-                'pip install "isotropy[rl]"'
-            ) from error
-        agent = SAC(
-            "MlpPolicy",
-            make_environment(id),
-            buffer_size=steps,
-            learning_starts=min(10_000, steps // 10),
-            seed=seed,
+        curves = learning_curves(
+            sac_task(id),
+            ["SAC"],
+            seeds=[seed],
+            steps=steps,
+            judge_every=steps,
+            episodes=1,
+            random_steps=min(10_000, steps // 10),
+            keep=["SAC"],
             device=settings.device,
         )
-        return replay_transitions(agent.learn(steps))
+        return curves.transitions["SAC"]
 
     return transition_set(f"{id}-sac-{steps}-{seed}", made, settings)
 

@@ -10,23 +10,24 @@ from isotropy._run import generator, spawn
 from isotropy.data import TransitionChunks, Transitions
 from isotropy.papers._experiment import Settings
 from isotropy.papers._transition_sets import agent_transitions, random_transitions
-from isotropy.rl._environment_symmetry import EnvironmentSymmetry
-from isotropy.rl._fit_transitions import TransitionRecipe, fit_transition_model
-from isotropy.rl._known_environments import environment_symmetries
-from isotropy.rl._networks import Kind
-from isotropy.rl._rollouts import (
+from isotropy.rl import (
+    EnvironmentSymmetry,
+    TransitionModel,
+    TransitionRecipe,
+    environment_symmetries,
+    fit_transition_model,
     rollout_error,
     rollout_errors,
     transition_equivariance_error,
 )
-from isotropy.rl._transition_models import TransitionModel
+from isotropy.rl._networks import Kind
 
 # kind of network, and whether the symmetry is the simulator's own
 MODELS: dict[str, tuple[Kind, bool]] = {
     "MLP": ("mlp", False),
     "RPP": ("rpp", False),
-    "RPP, exact": ("rpp", True),
-    "equivariant, exact": ("equivariant", True),
+    "RPP exact": ("rpp", True),
+    "equivariant exact": ("equivariant", True),
 }
 HORIZONS = (10, 30, 100)
 _LENGTH, _BATCH, _HELD_OUT = 10, 200, 0.1

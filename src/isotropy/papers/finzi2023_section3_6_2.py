@@ -12,11 +12,15 @@ from isotropy.papers._experiment import Cell, Experiment, Result, Settings
 from isotropy.papers._finished import Finished
 from isotropy.papers._statistics import mean_interval
 from isotropy.papers._transition_sets import random_transitions
-from isotropy.rl._fit_transitions import TransitionRecipe, fit_transition_model
-from isotropy.rl._known_environments import environment_symmetry
+from isotropy.rl import (
+    TransitionModel,
+    TransitionRecipe,
+    environment_symmetry,
+    fit_transition_model,
+    group_images,
+    one_step_error,
+)
 from isotropy.rl._networks import Kind
-from isotropy.rl._rollouts import one_step_error
-from isotropy.rl._transition_models import TransitionModel, group_images
 
 
 @dataclass(frozen=True)
@@ -43,7 +47,10 @@ def _recipe(learning_rate: float, weight_decay: float, batch: int = 256) -> Tran
 _PRIOR = (1e6, 1e-5)
 # up to 500 rows, and for more: learning rate and weight decay were chosen for each model
 _TRIALS = {
-    "MLP": (_Trial("mlp", _recipe(1e-3, 3.0)), _Trial("mlp", _recipe(1e-3, 3.0))),
+    "MLP": (
+        _Trial("mlp", replace(_recipe(1e-3, 3.0), steps=500)),  # more steps are worse
+        _Trial("mlp", _recipe(1e-3, 3.0)),
+    ),
     "MLP, all images": (
         _Trial("mlp", _recipe(1e-2, 1.0), images=True),
         _Trial("mlp", _recipe(1e-2, 0.3), images=True),
@@ -59,7 +66,7 @@ _TRIALS = {
     ),
 }
 _BETWEEN = 500
-_QUICK_STEPS = 400
+_QUICK_STEPS = 500
 _ENVIRONMENTS = ("Ant-v5", "Walker2d-v5", "Swimmer-v5")
 
 
@@ -77,7 +84,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     defaults = settings.or_else(
         seeds=5 if settings.full else 2,
         sizes=(300, 1000),
-        channels=256 if settings.full else 64,
+        channels=256 if settings.full else 128,
         test_rows=2000,
     )
     sizes, models = defaults["sizes"], settings.chosen(list(_TRIALS))

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
 from isotropy.papers._experiment import Cell, Experiment, Result, Settings
-from isotropy.rl._dynamics_error import dynamics_error
-from isotropy.rl._dynamics_figures import DynamicsError
+from isotropy.rl import DynamicsError, dynamics_error
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from isotropy.rl._collect import collect_transitions, replay_transitions
 from isotropy.rl._dynamics_error import dynamics_error
 from isotropy.rl._dynamics_figures import DynamicsError
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry, described_symmetry
+from isotropy.rl._fit_transitions import TransitionRecipe, fit_transition_model
 from isotropy.rl._known_environments import (
     environment_options,
     environment_symmetries,
@@ -32,6 +34,12 @@ from isotropy.rl._parts import (
     slide,
     vector,
 )
+from isotropy.rl._rollouts import (
+    one_step_error,
+    rollout_error,
+    rollout_errors,
+    transition_equivariance_error,
+)
 from isotropy.rl._transformations import (
     Transformation,
     body_turn,
@@ -39,6 +47,7 @@ from isotropy.rl._transformations import (
     world_rotation,
     world_turn,
 )
+from isotropy.rl._transition_models import TransitionModel, group_images
 
 if TYPE_CHECKING:
     from isotropy.rl._actor_critic_policies import (
@@ -75,24 +84,34 @@ __all__ = [
     "RPPTD3Policy",
     "SymmetricReplayBuffer",
     "Transformation",
+    "TransitionModel",
+    "TransitionRecipe",
     "VecEquivariantNormalize",
     "axial",
     "body_turn",
     "choice",
+    "collect_transitions",
     "described_symmetry",
     "direction",
     "dynamics_error",
     "environment_options",
     "environment_symmetries",
     "environment_symmetry",
+    "fit_transition_model",
+    "group_images",
     "hinge",
     "known_environments",
     "make_environment",
     "mirror",
+    "one_step_error",
     "quaternion",
+    "replay_transitions",
+    "rollout_error",
+    "rollout_errors",
     "scalar",
     "slide",
     "symmetric_network",
+    "transition_equivariance_error",
     "vector",
     "world_rotation",
     "world_turn",

@@ -166,7 +166,13 @@ def _of_inputs(
 
     def without(some: TransitionData) -> Floats:
         return losses_without(
-            free.predict, orbit, some.x, some.increments, spread=some.spread, seed=seed
+            free.predict,
+            orbit,
+            some.x,
+            some.increments,
+            constant=free.constant,
+            spread=some.spread,
+            seed=seed,
         )
 
     there = capped_errors(free.predict(other.x), other.increments, other.spread)

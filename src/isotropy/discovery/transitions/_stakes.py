@@ -30,7 +30,8 @@ class ColumnLosses:
     A symmetry that moves few entries costs little of all that can be learned, whether it holds or
     not. So its cost is held against what it could cost: the loss of a predictor that knows nothing
     of the entries that move. It has the mean of increments that move; and for those that stay, the
-    free prediction with all inputs that move taken from another row.
+    free prediction with all inputs that move taken from another row, or the mean where that is
+    better.
 
     Args:
         symmetrised: Of the free predictor averaged over the group.
@@ -94,15 +95,21 @@ class ColumnLosses:
             image[:, index] = x * sign
             # entry i of the image's increment is at its place, with its sign
             total += predict(image)[:, index[:n]] * sign[:n]
-        order = torch.randperm(len(x), generator=make_generator(seed))
-        moved = torch.from_numpy(moves)
-        without = torch.where(moved, x[order], x)
-        blind = torch.where(moved[:n], constant, predict(without))
-
-        def losses(prediction: Tensor) -> Floats:
-            return capped_errors(prediction, increments, spread)
-
-        return ColumnLosses(losses(total / len(elements)), losses(free), losses(blind))
+        blind = losses_without(
+            predict,
+            np.flatnonzero(moves),
+            x,
+            increments,
+            constant=constant,
+            spread=spread,
+            seed=seed,
+        )
+        ignorant = capped_errors(constant, increments, spread)
+        return ColumnLosses(
+            capped_errors(total / len(elements), increments, spread),
+            capped_errors(free, increments, spread),
+            np.where(moves[:n], ignorant, blind),
+        )
 
     @property
     def stakes(self) -> Floats:
@@ -132,23 +139,29 @@ def losses_without(
     x: Tensor,
     increments: Tensor,
     *,
+    constant: Tensor,
     spread: Tensor,
     seed: int = 0,
 ) -> Floats:
     """Losses of the free predictor with some inputs taken from other rows, shape (rows, n).
+
+    In columns where a constant does better it is that: what was not learned cannot be lost.
 
     Args:
         predict: The free predictor.
         columns: Which inputs.
         x: Observations and actions, shape (rows, d).
         increments: What is predicted, shape (rows, n).
+        constant: The mean of increments, shape (n,).
         spread: Their deviations, shape (n,).
         seed: Of the rows that entries are taken from.
     """
     order = torch.randperm(len(x), generator=make_generator(seed))
     without = x.clone()
     without[:, columns] = x[order][:, columns]
-    return capped_errors(predict(without), increments, spread)
+    lost = capped_errors(predict(without), increments, spread)
+    ignorant = capped_errors(constant, increments, spread)
+    return np.where(lost.mean(0) > ignorant.mean(0), ignorant, lost)
 
 
 def output_orbits(elements: Sequence[SignedPermutation], n: int) -> list[NDArray[np.int64]]:
