@@ -8,7 +8,6 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from isotropy.groups import Group, Monomial
 
@@ -160,8 +159,3 @@ def group_name(elements: Sequence[SignedPermutation]) -> str:
         if flips and all(g @ turn == turn @ g for g in flips):
             return f"Z({k}) x Z(2)"
     return f"a group of {size} elements"
-
-
-def arrays(element: SignedPermutation) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Index and sign as arrays."""
-    return np.array(element.index), np.array(element.sign)
