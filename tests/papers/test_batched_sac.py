@@ -171,6 +171,12 @@ def test_figures(name: str, tmp_path) -> None:
     assert rows <= set(METHODS)
     assert len(rows) == 4
     assert all(-2000 < cell.ours < 0 for cell in result.cells)
+    for row in {cell.row for cell in result.cells}:
+        values = {cell.column: cell.ours for cell in result.cells if cell.row == row}
+        curve = [value for column, value in values.items() if column.endswith("steps")]
+        assert len(curve) == 10
+        assert values["best"] == max(curve)
+        assert values["last quarter"] == pytest.approx(sum(curve[-2:]) / 2)
     assert one.plot is not None
     assert one.plot(result, tmp_path / "curves.png").stat().st_size > 5000
 

@@ -23,7 +23,8 @@ def reproduce(
         int | None, typer.Option(min=1, help="How many models to train for each cell.")
     ] = None,
     sizes: Annotated[
-        str | None, typer.Option(metavar="N,N,…", help="Numbers of training rows.")
+        str | None,
+        typer.Option(metavar="N,N,…", help="Numbers of training rows, or steps of an agent."),
     ] = None,
     epochs: Annotated[
         int | None, typer.Option(min=1, help="Passes through the training rows.")
@@ -33,6 +34,10 @@ def reproduce(
     ] = None,
     channels: Annotated[int | None, typer.Option(min=1, help="Width of hidden layers.")] = None,
     step: Annotated[float | None, typer.Option(help="Step of the integrator in training.")] = None,
+    test_rows: Annotated[
+        int | None,
+        typer.Option(min=1, help="Rows, trajectories or episodes that results are reported on."),
+    ] = None,
     models: Annotated[
         str | None, typer.Option(metavar="NAME,NAME,…", help="Only these models.")
     ] = None,
@@ -71,6 +76,7 @@ def reproduce(
         epochs=epochs,
         schedule=schedule,  # type: ignore[arg-type]  # Settings says which there are
         channels=channels,
+        test_rows=test_rows,
         step=step,
         models=None if models is None else tuple(name.strip() for name in models.split(",")),
         images=images,

@@ -23,8 +23,7 @@ from isotropy.data._image_folder import (
 )
 from isotropy.data._tables import load_csv, load_frame, load_parquet
 from isotropy.data._tensors import check_task, group_numbers
-from isotropy.data._transitions import _NEEDED as NEEDED
-from isotropy.data._transitions import _SPELLINGS as SPELLINGS
+from isotropy.data._transitions import NEEDED, SPELLINGS
 
 _KNOWN = ".csv, .csv.gz, .tsv, .tsv.gz, .npz, .npy, .parquet, idx files or a folder"
 _SPLIT_FOLDERS = ("train", "test")

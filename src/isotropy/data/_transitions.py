@@ -15,7 +15,7 @@ from torch import Tensor
 
 from isotropy._run import atomic_write, generator
 
-_SPELLINGS = {
+SPELLINGS = {
     "observations": ("observations", "obs", "states", "s"),
     "actions": ("actions", "action", "act", "a"),
     "next_observations": ("next_observations", "next_obs", "next_states", "s_next", "s2"),
@@ -24,7 +24,7 @@ _SPELLINGS = {
     "terminals": ("terminals", "terminations", "terminated", "dones", "done"),
     "timeouts": ("timeouts", "truncations", "truncated"),
 }
-_NEEDED = ("observations", "actions", "next_observations")
+NEEDED = ("observations", "actions", "next_observations")
 # what numpy raises at a file whose bytes are not what its header says
 _DAMAGED = (ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
 
@@ -71,7 +71,7 @@ class Transitions:
     episodes: Tensor | None = None
 
     def __post_init__(self) -> None:
-        for name in _NEEDED:
+        for name in NEEDED:
             _check_table(name, getattr(self, name))
         rows = len(self.observations)
         if self.next_observations.shape != self.observations.shape:
@@ -194,14 +194,14 @@ class Transitions:
         """
         _check_suffix(path)
         found = _arrays(path)
-        for name in _NEEDED:
+        for name in NEEDED:
             if name not in found:
                 raise ValueError(
                     f"{os.fspath(path)}: expected an array {name}, got "
                     f"{', '.join(sorted(found)) or 'none'}"
                 )
         try:
-            s, a, following = (_tensor(found[name], floating=True) for name in _NEEDED)
+            s, a, following = (_tensor(found[name], floating=True) for name in NEEDED)
             return Transitions(s, a, following, _optional(found, "rewards"), _episodes(found))
         except (TypeError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from error
@@ -236,7 +236,7 @@ def _check_suffix(path: str | os.PathLike[str]) -> None:
 
 
 def _arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The arrays of a file under the names of ``_SPELLINGS``."""
+    """The arrays of a file under the names of ``SPELLINGS``."""
     with Path(path).open("rb") as file:
         try:
             archive = np.load(file, allow_pickle=False)
@@ -245,7 +245,7 @@ def _arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
             spelled = {str(name).lower(): name for name in archive.files}
             return {
                 ours: archive[spelled[found[0]]]
-                for ours, names in _SPELLINGS.items()
+                for ours, names in SPELLINGS.items()
                 if (found := [name for name in names if name in spelled])
             }
         except _DAMAGED as error:

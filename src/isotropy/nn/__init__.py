@@ -31,6 +31,7 @@ from isotropy.nn._soften import soften
 from isotropy.nn._sparse_conv import SparseConv2d
 from isotropy.nn._sparse_group_linear import SparseGroupLinear
 from isotropy.nn._sparse_linear import SparseLinear
+from isotropy.nn._symmetric_network import NetworkKind, symmetric_network
 from isotropy.nn._symmetrised import Symmetrised
 from isotropy.nn._uniform_rep import uniform_rep
 
@@ -55,6 +56,7 @@ __all__ = [
     "Linear",
     "LinearOperation",
     "MapLinear",
+    "NetworkKind",
     "NeuralODE",
     "NormNonlinearity",
     "OnSlices",
@@ -79,6 +81,7 @@ __all__ = [
     "sample_prior",
     "soft_linear",
     "soften",
+    "symmetric_network",
     "tensor_priors",
     "uniform_rep",
 ]

@@ -20,12 +20,13 @@ class Settings:
         full: Whether to run it as published; otherwise in a few minutes on a CPU.
         seed: The seed of everything random.
         seeds: How many models are trained for each cell, each on data of its own.
-        sizes: Numbers of training rows, for experiments that vary them.
+        sizes: Numbers of training rows, for experiments that vary them; for agents the number of
+            steps they are trained for.
         epochs: Passes through the training rows.
         schedule: Whether the learning rate stays constant or falls to zero as a cosine.
         channels: The width of hidden layers.
         models: Only the models whose names are among these.
-        test_rows: How many rows, or trajectories, results are reported on.
+        test_rows: How many rows, trajectories or episodes results are reported on.
         step: The step of the integrator in training, for experiments with dynamics.
         images: A folder of photographs, for experiments that look at some.
         data: A folder with folders of data by name (mnist, cifar10, …), to be used in place of

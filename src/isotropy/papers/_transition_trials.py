@@ -8,6 +8,7 @@ import torch
 
 from isotropy._run import generator, spawn
 from isotropy.data import TransitionChunks, Transitions
+from isotropy.nn import NetworkKind
 from isotropy.papers._experiment import Settings
 from isotropy.papers._transition_sets import agent_transitions, random_transitions
 from isotropy.rl import (
@@ -20,10 +21,9 @@ from isotropy.rl import (
     rollout_errors,
     transition_equivariance_error,
 )
-from isotropy.rl._networks import Kind
 
 # kind of network, and whether the symmetry is the simulator's own
-MODELS: dict[str, tuple[Kind, bool]] = {
+MODELS: dict[str, tuple[NetworkKind, bool]] = {
     "MLP": ("mlp", False),
     "RPP": ("rpp", False),
     "RPP exact": ("rpp", True),

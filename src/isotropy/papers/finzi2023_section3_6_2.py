@@ -8,6 +8,7 @@ import torch
 
 from isotropy._run import ProgressCallback, generator, spawn
 from isotropy.data import Transitions
+from isotropy.nn import NetworkKind
 from isotropy.papers._experiment import Cell, Experiment, Result, Settings
 from isotropy.papers._finished import Finished
 from isotropy.papers._statistics import mean_interval
@@ -20,14 +21,13 @@ from isotropy.rl import (
     group_images,
     one_step_error,
 )
-from isotropy.rl._networks import Kind
 
 
 @dataclass(frozen=True)
 class _Trial:
     """A model with what was chosen for it on other data than are reported on."""
 
-    kind: Kind
+    kind: NetworkKind
     recipe: TransitionRecipe
     images: bool = False
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from isotropy.nn import symmetric_network
 from isotropy.rl._collect import collect_transitions, replay_transitions
 from isotropy.rl._dynamics_error import dynamics_error
 from isotropy.rl._dynamics_figures import DynamicsError
@@ -21,7 +22,6 @@ from isotropy.rl._known_environments import (
     make_environment,
 )
 from isotropy.rl._layout import EntryLayout
-from isotropy.rl._networks import symmetric_network
 from isotropy.rl._normalisation import EquivariantScaler
 from isotropy.rl._parts import (
     Part,

@@ -11,10 +11,10 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
+from isotropy.nn import NetworkKind
 from isotropy.reps import Scalar, Symmetry
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._magnitudes import magnitudes
-from isotropy.rl._networks import Kind
 from isotropy.rl._normalisation import linked_entries
 from isotropy.rl._policy_networks import NetworkChoice, require_plain_features
 from isotropy.rl._policy_spaces import fitting_symmetry
@@ -57,7 +57,7 @@ class RPPActorCriticPolicy(ActorCriticPolicy):
         With PPO: ``PPO(RPPActorCriticPolicy, env, policy_kwargs={"symmetry": symmetry})``.
     """
 
-    _kind: ClassVar[Kind] = "rpp"
+    _kind: ClassVar[NetworkKind] = "rpp"
 
     def __init__(
         self,
@@ -66,8 +66,8 @@ class RPPActorCriticPolicy(ActorCriticPolicy):
         lr_schedule: Schedule,
         symmetry: EnvironmentSymmetry | str | None = None,
         *,
-        actor: Kind | None = None,
-        critic: Kind | None = None,
+        actor: NetworkKind | None = None,
+        critic: NetworkKind | None = None,
         variances: tuple[float, float] = (1e5, 1.0),
         start: float = 1e-3,
         last_layer_scale: float = 0.01,
@@ -152,4 +152,4 @@ class EquivariantActorCriticPolicy(RPPActorCriticPolicy):
         True
     """
 
-    _kind: ClassVar[Kind] = "equivariant"
+    _kind: ClassVar[NetworkKind] = "equivariant"

@@ -14,9 +14,9 @@ from stable_baselines3.common.policies import ContinuousCritic
 from stable_baselines3.common.torch_layers import FlattenExtractor
 from torch import Tensor, nn
 
+from isotropy.nn import NetworkKind, symmetric_network
 from isotropy.reps import Symmetry
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
-from isotropy.rl._networks import Kind, symmetric_network
 
 
 @dataclass(frozen=True)
@@ -33,15 +33,15 @@ class NetworkChoice:
     """
 
     symmetry: EnvironmentSymmetry
-    actor: Kind
-    critic: Kind
+    actor: NetworkKind
+    critic: NetworkKind
     variances: tuple[float, float] = (1e5, 1.0)
     start: float = 1e-3
     last_layer_scale: float = 0.01
 
     def __post_init__(self) -> None:
         for name, kind in (("actor", self.actor), ("critic", self.critic)):
-            if kind not in get_args(Kind):
+            if kind not in get_args(NetworkKind):
                 raise ValueError(
                     f"expected {name} to be 'rpp', 'equivariant' or 'mlp', got {kind!r}"
                 )
@@ -60,7 +60,7 @@ class NetworkChoice:
         """A critic's network, for how its inputs transform."""
         return self._network(symmetry, self.critic, widths)
 
-    def _network(self, symmetry: Symmetry, kind: Kind, widths: Sequence[int]) -> nn.Module:
+    def _network(self, symmetry: Symmetry, kind: NetworkKind, widths: Sequence[int]) -> nn.Module:
         return symmetric_network(
             symmetry, kind, widths=widths, variances=self.variances, start=self.start
         )

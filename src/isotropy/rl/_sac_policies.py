@@ -12,10 +12,10 @@ from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
 from stable_baselines3.sac.policies import LOG_STD_MAX, LOG_STD_MIN, Actor, SACPolicy
 from torch import Tensor
 
+from isotropy.nn import NetworkKind
 from isotropy.reps import Symmetry
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._magnitudes import magnitudes
-from isotropy.rl._networks import Kind
 from isotropy.rl._policy_networks import (
     NetworkChoice,
     SymmetricCritic,
@@ -106,7 +106,7 @@ class RPPPolicy(SACPolicy):
         With SAC: ``SAC(RPPPolicy, env, policy_kwargs={"symmetry": symmetry})``.
     """
 
-    _kind: ClassVar[Kind] = "rpp"
+    _kind: ClassVar[NetworkKind] = "rpp"
 
     def __init__(
         self,
@@ -115,8 +115,8 @@ class RPPPolicy(SACPolicy):
         lr_schedule: Schedule,
         symmetry: EnvironmentSymmetry | str | None = None,
         *,
-        actor: Kind | None = None,
-        critic: Kind | None = None,
+        actor: NetworkKind | None = None,
+        critic: NetworkKind | None = None,
         variances: tuple[float, float] = (1e5, 1.0),
         start: float = 1e-3,
         last_layer_scale: float = 0.01,
@@ -178,4 +178,4 @@ class EquivariantPolicy(RPPPolicy):
         True
     """
 
-    _kind: ClassVar[Kind] = "equivariant"
+    _kind: ClassVar[NetworkKind] = "equivariant"

@@ -11,9 +11,9 @@ from stable_baselines3.common.type_aliases import Schedule
 from stable_baselines3.td3.policies import Actor, TD3Policy
 from torch import nn
 
+from isotropy.nn import NetworkKind
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._magnitudes import magnitudes
-from isotropy.rl._networks import Kind
 from isotropy.rl._policy_networks import NetworkChoice, SymmetricCritic, require_plain_features
 from isotropy.rl._policy_spaces import fitting_symmetry
 
@@ -72,7 +72,7 @@ class RPPTD3Policy(TD3Policy):
         (1,)
     """
 
-    _kind: ClassVar[Kind] = "rpp"
+    _kind: ClassVar[NetworkKind] = "rpp"
 
     def __init__(
         self,
@@ -81,8 +81,8 @@ class RPPTD3Policy(TD3Policy):
         lr_schedule: Schedule,
         symmetry: EnvironmentSymmetry | str | None = None,
         *,
-        actor: Kind | None = None,
-        critic: Kind | None = None,
+        actor: NetworkKind | None = None,
+        critic: NetworkKind | None = None,
         variances: tuple[float, float] = (1e5, 1.0),
         start: float = 1e-3,
         last_layer_scale: float = 0.01,
@@ -134,4 +134,4 @@ class EquivariantTD3Policy(RPPTD3Policy):
         True
     """
 
-    _kind: ClassVar[Kind] = "equivariant"
+    _kind: ClassVar[NetworkKind] = "equivariant"

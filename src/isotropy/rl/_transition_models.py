@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.data import TransitionChunks, Transitions
+from isotropy.nn import NetworkKind, symmetric_network
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
-from isotropy.rl._networks import Kind, symmetric_network
 from isotropy.rl._normalisation import EquivariantScaler
 
 
@@ -51,7 +51,7 @@ class TransitionModel(nn.Module):
     def __init__(
         self,
         symmetry: EnvironmentSymmetry,
-        kind: Kind = "rpp",
+        kind: NetworkKind = "rpp",
         *,
         widths: Sequence[int] = (256, 256),
         variances: tuple[float, float] = (1e6, 3.0),

@@ -1,0 +1,103 @@
+"""Networks for a symmetry: exactly equivariant, softly so, or free."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import inf
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from torch import nn
+
+from isotropy.nn._emlp import EMLP
+from isotropy.nn._soften import soften
+from isotropy.nn._uniform_rep import uniform_rep
+from isotropy.reps import Regular, Rep, Symmetry
+
+NetworkKind: TypeAlias = Literal["rpp", "equivariant", "mlp"]
+
+
+def symmetric_network(
+    symmetry: Symmetry,
+    kind: NetworkKind = "rpp",
+    *,
+    widths: Sequence[int] = (256, 256),
+    variances: tuple[float, float] = (1e5, 1.0),
+    start: float = 1e-3,
+    device: torch.device | str | None = None,
+    dtype: torch.dtype | None = None,
+) -> nn.Module:
+    """A network for a symmetry.
+
+    Hidden layers of finite groups are copies of the regular representation, whose entries go
+    through any nonlinearity; those of others are shared out by ``uniform_rep``.
+
+    Args:
+        symmetry: How the group acts on inputs and outputs, such as the policy of an
+            ``isotropy.rl.EnvironmentSymmetry``.
+        kind: "equivariant" for a network that commutes with the group; "rpp" for the same with a
+            residual pathway prior, which prefers to (thesis chapter 3); "mlp" for a free one.
+        widths: The width of each hidden layer, rounded down to whole copies.
+        variances: (σ_a², σ_b²) of the strict and the flexible paths of "rpp" (``soften``).
+        start: What the usual starting weights of flexible paths are multiplied by.
+        device: Where the parameters live.
+        dtype: Their precision.
+
+    Raises:
+        ValueError: If a width is smaller than one copy, or the kind is not one of these.
+
+    Example:
+        >>> from isotropy.groups import Z
+        >>> from isotropy.reps import Pseudoscalar, Scalar, V
+        >>> mirrored = Symmetry(Z(2), Scalar + 2 * V, Pseudoscalar)
+        >>> policy = symmetric_network(mirrored, widths=(32, 32))
+        >>> policy(torch.randn(7, 5)).shape
+        torch.Size([7, 1])
+    """
+    if kind not in get_args(NetworkKind):
+        raise ValueError(f"expected a network 'rpp', 'equivariant' or 'mlp', got {kind!r}")
+    if kind == "mlp":
+        sizes = symmetry.rep_in.size(), symmetry.rep_out.size()
+        return _free(sizes, widths, device, dtype)
+    hidden = [_hidden(symmetry, width) for width in widths]
+    finite = symmetry.group.is_discrete
+    strict = EMLP(
+        symmetry.rep_in,
+        symmetry.rep_out,
+        symmetry.group,
+        channels=hidden,
+        bilinear=not finite,
+        device=device,
+        dtype=dtype,
+    )
+    if kind == "equivariant":
+        return strict
+    # pointwise maps of a regular representation need no Swish beside them
+    return soften(strict, variances=variances, start=start, swish=not finite)
+
+
+def _free(
+    sizes: tuple[int, int],
+    widths: Sequence[int],
+    device: torch.device | str | None,
+    dtype: torch.dtype | None,
+) -> nn.Sequential:
+    layers: list[nn.Module] = []
+    for before, after in pairwise([sizes[0], *widths]):
+        layers += [nn.Linear(before, after, device=device, dtype=dtype), nn.SiLU()]
+    last = widths[-1] if widths else sizes[0]
+    return nn.Sequential(*layers, nn.Linear(last, sizes[1], device=device, dtype=dtype))
+
+
+def _hidden(symmetry: Symmetry, width: int) -> Rep:
+    group = symmetry.group
+    if not group.is_discrete:
+        return uniform_rep(width, group)
+    order = group.order()
+    if order == inf or isinstance(width, bool) or width < order:
+        raise ValueError(
+            f"expected hidden layers at least as wide as the group has elements, {order}, "
+            f"got {width}"
+        )
+    return (width // int(order)) * Regular(group)
