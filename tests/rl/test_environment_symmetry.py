@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from isotropy.groups import abstract_name
 from isotropy.rl import (
     EnvironmentSymmetry,
     body_turn,
@@ -14,7 +15,6 @@ from isotropy.rl import (
     vector,
     world_rotation,
 )
-from isotropy.rl._group_names import group_name
 
 
 def random_signed(size: int, seed: int) -> torch.Tensor:
@@ -74,7 +74,7 @@ def test_names_of_groups() -> None:
     assert described_symmetry(pole, [hinge("h", "z")], both).name == "O(2)"
     mirrors = [mirror("x", []), mirror("y", [])]
     assert described_symmetry(pole, [hinge("h", "z")], mirrors).name == "Z(2) x Z(2)"
-    assert group_name(EnvironmentSymmetry.of([[1, 2, 3, 0]], [[0]]).group) == "Z(4)"
+    assert abstract_name(EnvironmentSymmetry.of([[1, 2, 3, 0]], [[0]]).group) == "Z(4)"
 
 
 def test_the_name_counts_q_and_its_negative_once() -> None:

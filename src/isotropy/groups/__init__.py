@@ -1,5 +1,6 @@
 """What a symmetry group is: generators and Lie algebra, products, the catalogue of names."""
 
+from isotropy.groups._abstract_name import abstract_name
 from isotropy.groups._balanced_frame import balanced_frame
 from isotropy.groups._catalogue import FAMILIES, Family, code_length, decode, decode_prefix, encode
 from isotropy.groups._compound import BlockDiagonal, Chain, Kron, KronSum
@@ -122,6 +123,7 @@ __all__ = [
     "Wreath",
     "Z",
     "Zero",
+    "abstract_name",
     "as_linear_map",
     "balanced_frame",
     "code_length",

@@ -51,7 +51,7 @@ _TRIALS = {
         _Trial("mlp", replace(_recipe(1e-3, 3.0), steps=500)),  # more steps are worse
         _Trial("mlp", _recipe(1e-3, 3.0)),
     ),
-    "MLP, all images": (
+    "MLP on all images": (
         _Trial("mlp", _recipe(1e-2, 1.0), images=True),
         _Trial("mlp", _recipe(1e-2, 0.3), images=True),
     ),
@@ -113,7 +113,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     notes = (
         "squared error of the change of state over its variance, mean over its entries; mean over "
         "seeds, interval one standard deviation",
-        "all images: trained on the images of each row under all elements of the group",
+        "on all images: trained on the images of each row under all elements of the group",
         "learning rates, weight decay, batches and priors were chosen for Ant on other data",
     )
     return Result("finzi2023/section3.6.2", cells, parts.close(), notes)

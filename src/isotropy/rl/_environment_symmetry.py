@@ -9,9 +9,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from isotropy.groups import Group, LinearMap, MapLike
+from isotropy.groups import Group, LinearMap, MapLike, abstract_name
 from isotropy.reps import Rep, Scalar, Symmetry, joint_action
-from isotropy.rl._group_names import group_name
 from isotropy.rl._layout import EntryLayout
 from isotropy.rl._parts import Part
 from isotropy.rl._transformations import Transformation
@@ -88,7 +87,7 @@ class EnvironmentSymmetry:
             group,
             reps[0],
             reps[1],
-            name or group_name(group),
+            name or abstract_name(group),
             tuple(generators),
             None if observation_names is None else tuple(observation_names),
             None if action_names is None else tuple(action_names),
@@ -201,4 +200,4 @@ def _physical_name(
         relabelled = torch.eye(len(names), dtype=torch.float64)[moved].mT
         h.append(torch.block_diag(*t.matrices, relabelled))
     a = [torch.block_diag(*t.matrices, torch.zeros(len(names), len(names))) for t in continuous]
-    return group_name(Group(h, a))
+    return abstract_name(Group(h, a))

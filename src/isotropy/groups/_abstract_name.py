@@ -1,0 +1,104 @@
+"""What a group is called, whatever it acts on: told from how its elements multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import gcd, prod
+
+import torch
+from torch import Tensor
+
+from isotropy.groups._group import Group
+from isotropy.groups._permutation_groups import Z
+
+_SAME = 1e-9
+
+
+def abstract_name(group: Group) -> str:
+    """The usual name of a group: Z(n), D(n), SO(2), O(2), products of these, or by its order.
+
+    ``identify`` says which action of which group of the catalogue it is.
+
+    Example:
+        >>> from isotropy.groups import D, O2eR3
+        >>> (
+        ...     abstract_name(D(4)),
+        ...     abstract_name(Group([[1, 0, 2], [0, 2, 1]])),
+        ...     abstract_name(O2eR3()),
+        ... )
+        ('D(4)', 'D(3)', 'O(2)')
+        >>> abstract_name(Group([[1, 0, 2, 3], [0, 1, 3, 2]]))
+        'Z(2) x Z(2)'
+    """
+    if isinstance(group, Z):
+        return str(group)
+    if group.is_discrete:
+        return _finite_name(group)
+    if len(group.algebra) > 1:
+        return group.name
+    (generator,) = (a.dense() for a in group.algebra)
+    discrete = [h.dense() for h in group.discrete]
+    if not discrete:
+        return "SO(2)"
+    reversing = [h for h in discrete if _same(h @ generator, -generator @ h)]
+    if len(discrete) == len(reversing) == 1:
+        return "O(2)"
+    rest = _finite_name(Group(discrete))
+    return f"{rest} with SO(2)" if reversing else f"{rest} x SO(2)"
+
+
+def _finite_name(group: Group) -> str:
+    elements = group.elements().dense()
+    order = len(elements)
+    orders = [_order(g, order) for g in elements]
+    generators = [h.dense() for h in group.discrete]
+    if all(_same(g @ h, h @ g) for g in generators for h in generators):
+        return " x ".join(f"Z({n})" for n in _invariant_factors(orders))
+    for place, turns in enumerate(orders):
+        if 2 * turns != order:
+            continue
+        turn = elements[place]
+        flips = [g for g, k in zip(elements, orders, strict=True) if k == 2]
+        if any(_same(g @ turn @ g, torch.linalg.inv(turn)) for g in flips):
+            return f"D({turns})"
+    return f"a group of order {order}"
+
+
+def _invariant_factors(orders: Sequence[int]) -> tuple[int, ...]:
+    """n₁, n₂ | n₁, … of a commutative group Z(n₁) × Z(n₂) × …, from the orders of its elements.
+
+    Exactly gcd(n₁, k) gcd(n₂, k) … of its elements have a k-th power of one, and these numbers
+    tell it from all others.
+    """
+    ks = sorted(set(orders))
+    roots = [sum(k % order == 0 for order in orders) for k in ks]
+    for factors in _divisor_chains(len(orders), max(orders)):
+        if [prod(gcd(n, k) for n in factors) for k in ks] == roots:
+            return factors
+    raise AssertionError("a finite commutative group is a product of cyclic ones")
+
+
+def _divisor_chains(product: int, largest: int) -> Iterator[tuple[int, ...]]:
+    """The ways to write a product as factors of which each divides the one before."""
+    if product == largest:
+        yield (largest,)
+        return
+    if product % largest:
+        return
+    rest = product // largest
+    for n in range(2, largest + 1):
+        if largest % n == 0:
+            yield from ((largest, *chain) for chain in _divisor_chains(rest, n))
+
+
+def _order(g: Tensor, most: int) -> int:
+    power, one = g, torch.eye(len(g), dtype=g.dtype)
+    for k in range(1, most + 1):
+        if _same(power, one):
+            return k
+        power = power @ g
+    raise AssertionError("an element of a finite group has an order that divides the group's")
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return float((a - b).abs().max()) < _SAME
