@@ -111,6 +111,93 @@ def test_an_update_is_the_one_of_the_paper() -> None:
     assert np.sign(float(agents.log_temperature.detach())) == -np.sign(direction)
 
 
+class _Head(nn.Module):
+    """A network with one hidden layer, of the shape that stable-baselines3 makes."""
+
+    def __init__(self, into: int, out: int) -> None:
+        super().__init__()
+        self.hidden, self.head = nn.Linear(into, 16), nn.Linear(16, out)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.hidden(x).relu())
+
+
+def test_updates_are_those_of_stable_baselines3(monkeypatch: pytest.MonkeyPatch) -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    baselines = pytest.importorskip("stable_baselines3")
+    from stable_baselines3.common.logger import Logger
+    from stable_baselines3.common.type_aliases import ReplayBufferSamples
+
+    class Still(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (N,))
+        action_space = gymnasium.spaces.Box(-1, 1, (M,))
+
+    theirs = baselines.SAC(
+        "MlpPolicy",
+        Still(),
+        learning_rate=1e-2,
+        batch_size=BATCH,
+        policy_kwargs={"net_arch": [16]},
+        device="cpu",
+    )
+    theirs.set_logger(Logger(None, []))
+    ours = BatchedSac(
+        lambda: _Head(N, 2 * M),
+        lambda: _Head(N + M, 1),
+        [0, 1],
+        observation_size=N,
+        action_size=M,
+        capacity=50,
+        options=SacOptions(batch=BATCH, policy_start=1.0, learning_rate=1e-2),
+    )
+    _fill(ours, 40)
+    own = 1  # the second of two agents
+    with torch.no_grad():
+        ours.log_temperature.fill_(-1.3)
+        theirs.log_ent_coef.fill_(-1.3)
+        weights = {name: value[own] for name, value in ours.actor.parameters.items()}
+        actor = theirs.policy.actor
+        for kind in ("weight", "bias"):
+            getattr(actor.latent_pi[0], kind).copy_(weights[f"hidden.{kind}"])
+            getattr(actor.mu, kind).copy_(weights[f"head.{kind}"][:M])
+            getattr(actor.log_std, kind).copy_(weights[f"head.{kind}"][M:])
+            for critics in (theirs.critic, theirs.critic_target):
+                for k, network in enumerate(critics.q_networks):
+                    of = {n: v[2 * own + k] for n, v in ours.critic.parameters.items()}
+                    getattr(network[0], kind).copy_(of[f"hidden.{kind}"])
+                    getattr(network[2], kind).copy_(of[f"head.{kind}"])
+    rng = torch.Generator().manual_seed(11)
+    for _ in range(4):
+        drawn = torch.rand(2, BATCH, generator=rng)
+        noises = [torch.randn(2, BATCH, M, generator=rng) for _ in range(2)]
+        for_ours, for_theirs = iter(noises), iter([noise[own] for noise in noises])
+        rows = {k: v[own, (drawn[own] * 40).long()] for k, v in ours.buffer.items()}
+        batch = ReplayBufferSamples(
+            rows["s"], rows["a"], rows["after"], rows["ended"], rows["reward"]
+        )
+        with monkeypatch.context() as patched:
+            patched.setattr(torch, "rand", lambda *a, drawn=drawn, **k: drawn)
+            patched.setattr(torch, "randn_like", lambda x, noise=for_ours: next(noise))
+            ours._update()
+        with monkeypatch.context() as patched:
+            patched.setattr(theirs.replay_buffer, "sample", lambda *a, batch=batch, **k: batch)
+            patched.setattr(
+                Normal,
+                "rsample",
+                lambda law, shape=None, noise=for_theirs: law.loc + law.scale * next(noise),
+            )
+            theirs.train(1, BATCH)
+    head = ours.actor.parameters["head.weight"][own]
+    assert torch.allclose(head[:M], actor.mu.weight, atol=1e-4)
+    assert torch.allclose(head[M:], actor.log_std.weight, atol=1e-4)
+    for critics, mine in ((theirs.critic, ours.critic), (theirs.critic_target, ours.target)):
+        for k, network in enumerate(critics.q_networks):
+            got = mine.parameters["hidden.weight"][2 * own + k]
+            assert torch.allclose(got, network[0].weight, atol=3e-4)
+    assert torch.allclose(ours.log_temperature[own], theirs.log_ent_coef[0], atol=1e-5)
+    assert abs(float(ours.log_temperature.detach()[own]) + 1.3) > 1e-2
+
+
 def test_images_of_transitions_are_what_is_learnt_from() -> None:
     # one element, which turns all signs: as if the buffer held the mirrored transitions
     moved, mirrored = _agents(range(1)), _agents(range(1))

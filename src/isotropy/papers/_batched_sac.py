@@ -16,7 +16,7 @@ _LOG_STD = (-20.0, 2.0)
 
 @dataclass(frozen=True)
 class SacOptions:
-    """The constants of soft actor-critic, by default those of stable-baselines3.
+    """The constants of soft actor-critic; but for the policy's start those of stable-baselines3.
 
     Args:
         learning_rate: Of actor, critics and temperature.
@@ -114,8 +114,8 @@ class BatchedSac:
         self.device = torch.device(device)
         actors, critics = [], []
         for seed in seeds:
-            with torch.random.fork_rng():
-                torch.manual_seed(seed)
+            with torch.random.fork_rng(devices=[]):
+                torch.default_generator.manual_seed(seed)
                 actors.append(_with_small_end(actor(), options.policy_start).to(device))
                 critics += [critic().to(device), critic().to(device)]
         self.agents, self.capacity = len(actors), capacity
@@ -191,7 +191,7 @@ class BatchedSac:
         return self._sampled(s)[0]
 
     def update(self) -> None:
-        """One step of all optimisers, for all agents."""
+        """One step of all optimisers, for all agents; on a GPU three at the first call."""
         if self.device.type != "cuda":
             self._update()
             return

@@ -14,9 +14,11 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.data import Transitions
 from isotropy.papers._batched_sac import BatchedSac, SacOptions
 from isotropy.reps import Symmetry
-from isotropy.rl import EnvironmentSymmetry, symmetric_network
+from isotropy.rl import EnvironmentSymmetry, make_environment, symmetric_network
 from isotropy.rl._magnitudes import magnitudes
 from isotropy.rl._networks import Kind
+
+_CAPACITY = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -49,14 +51,12 @@ class Task:
     """An environment to learn.
 
     Args:
-        id: Its id.
-        options: What to make it with.
+        id: Its id, as ``make_environment`` knows it.
         symmetry: Its symmetry.
         speeds: τ of target critics for free networks and for others (thesis Table A.9).
     """
 
     id: str
-    options: Mapping[str, Any]
     symmetry: EnvironmentSymmetry
     speeds: tuple[float, float] = (0.005, 0.005)
 
@@ -112,6 +112,8 @@ def learning_curves(
         stop: Asked at each judgement whether to end there.
     """
     tell = progress or (lambda step: None)
+    if keep and steps > _CAPACITY:
+        raise ValueError(f"expected at most {_CAPACITY} steps to keep all of them, got {steps}")
     agents = {
         name: _agents(task, METHODS[name], seeds, widths, steps, learning_rate, device)
         for name in methods
@@ -121,6 +123,8 @@ def learning_curves(
     worlds, judged = (_environments(task, count, processes) for _ in range(2))
     rng = np.random.default_rng(seeds[0])
     scale = worlds.single_action_space.high
+    if not np.array_equal(scale, -worlds.single_action_space.low):
+        raise ValueError(f"expected actions from −a to a, got {worlds.single_action_space}")
     found = Curves([], {name: np.empty((0, len(seeds))) for name in methods}, {})
     ends: list[NDArray[np.bool_]] = []
     try:
@@ -184,7 +188,7 @@ def _agents(
         seeds,
         observation_size=symmetry.observation_size,
         action_size=symmetry.action_size,
-        capacity=min(steps, 1_000_000),
+        capacity=min(steps, _CAPACITY),
         options=options,
         images=images,
         device=device,
@@ -192,10 +196,10 @@ def _agents(
 
 
 def _environments(task: Task, count: int, processes: bool) -> Any:
-    import gymnasium
+    makers = [lambda: make_environment(task.id) for _ in range(count)]
+    makers[0]().close()  # where the extra is missing, says so
     from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
-    makers = [lambda: gymnasium.make(task.id, **task.options) for _ in range(count)]
     kind = AsyncVectorEnv if processes else SyncVectorEnv
     return kind(makers, autoreset_mode=AutoresetMode.SAME_STEP)
 

@@ -14,7 +14,7 @@ from isotropy.papers._experiment import Cell, Result, Settings
 from isotropy.papers._finished import Finished
 from isotropy.papers._sac_curves import Task, learning_curves
 from isotropy.papers._statistics import mean_interval
-from isotropy.rl import environment_options, environment_symmetry
+from isotropy.rl import environment_symmetry
 
 LOCOMOTION = ("Walker2d-v5", "Hopper-v5", "HalfCheetah-v5", "Swimmer-v5", "Ant-v5", "Humanoid-v5")
 CLASSIC = "Pendulum-v1"
@@ -32,7 +32,7 @@ def sac_task(id: str) -> Task:
         'D(4)'
     """
     speeds = (0.005, 0.004 if id in _SLOWER else 0.005)
-    return Task(id, environment_options(id), environment_symmetry(id), speeds)
+    return Task(id, environment_symmetry(id), speeds)
 
 
 def sac_figure(
@@ -57,7 +57,12 @@ def sac_figure(
         test_rows=10 if settings.full else 3,
     )
     steps = chosen["sizes"][0]
-    depends: dict[str, Any] = {**chosen, "seed": settings.seed, "methods": list(methods)}
+    depends: dict[str, Any] = {
+        **chosen,
+        "seed": settings.seed,
+        "methods": list(methods),
+        "full": settings.full,
+    }
     parts = Finished(id, depends, settings, progress)
 
     def compute(names: list[str]) -> list[dict[str, Any]]:
@@ -76,6 +81,11 @@ def sac_figure(
         "the thesis draws curves of 1,000,000 steps, for environments of version 2, and prints no "
         "numbers" + ("" if settings.full else f"; this is {CLASSIC}, which a CPU can finish"),
         "RPP, equivariant: Adam with β₁ = .5, target critics as in Table A.9",
+        "symmetries: D(4) for Ant (published Z4), the mirror for Swimmer (Z2 x Z2) and Humanoid "
+        "(SO(2)), the published ones for the others",
+        "networks have SiLU and no gradient clipping, the target entropy is −1 for each entry of "
+        "an action; the published code has ReLU in free networks, clips at .5 and aims at −.5",
+        "all methods share one stream of random numbers: one curve changes with those beside it",
     )
     return Result(id, cells, parts.close(), notes)
 

@@ -15,6 +15,7 @@ from isotropy.rl import collect_transitions, make_environment
 
 _logger = logging.getLogger(__name__)
 _FOLDER = "transitions"
+_AGENT = 1  # changes with how agents are trained
 
 
 def random_transitions(
@@ -32,7 +33,8 @@ def random_transitions(
     Raises:
         ImportError: If they are not in a file, and the simulator is missing.
     """
-    name = "-".join([id, *options, "random", str(rows), str(seed)])
+    made_with = [f"{option}={value}" for option, value in options.items()]
+    name = "-".join([id, *made_with, "random", str(rows), str(seed)])
     return transition_set(
         name,
         lambda: collect_transitions(make_environment(id, **options), rows, seed=seed),
@@ -67,7 +69,7 @@ def agent_transitions(id: str, steps: int, seed: int, settings: Settings) -> Tra
         )
         return curves.transitions["SAC"]
 
-    return transition_set(f"{id}-sac-{steps}-{seed}", made, settings)
+    return transition_set(f"{id}-sac{_AGENT}-{steps}-{seed}", made, settings)
 
 
 def transition_set(name: str, make: Callable[[], Transitions], settings: Settings) -> Transitions:

@@ -51,7 +51,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         trajectories=chosen["test_rows"],
         learning_rate=1e-3 if settings.full else 3e-3,
     )
-    depends: dict[str, Any] = {**chosen, "seed": settings.seed, "chunks": plan.chunks}
+    depends: dict[str, Any] = {**chosen, "seed": settings.seed, "full": settings.full}
     parts = Finished("finzi2023/table3.3", depends, settings, progress)
     models = settings.chosen(list(MODELS))
     wanted = {
@@ -82,8 +82,8 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         "percent; geometric mean over trajectories and steps, then mean over seeds, interval one "
         "standard deviation",
         f"data: {plan.chunks} stretches of 10 transitions from {source}",
-        "RPP: the published group and representation, and the equivariance error of MLPs is with "
-        "respect to it; exact: the mirror of Swimmer, all of D(4) of Ant; Hopper has none",
+        "RPP: group and representation of the published code, and the equivariance error of MLPs "
+        "is with respect to it; exact: the mirror of Swimmer, all of D(4) of Ant; Hopper has none",
         "environments are of version 5, published ones of version 2",
     )
     return Result("finzi2023/table3.3", cells, parts.close(), notes)

@@ -15,7 +15,6 @@ from isotropy.rl._dynamics_figures import DynamicsError
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry, described_symmetry
 from isotropy.rl._fit_transitions import TransitionRecipe, fit_transition_model
 from isotropy.rl._known_environments import (
-    environment_options,
     environment_symmetries,
     environment_symmetry,
     known_environments,
@@ -94,7 +93,6 @@ __all__ = [
     "described_symmetry",
     "direction",
     "dynamics_error",
-    "environment_options",
     "environment_symmetries",
     "environment_symmetry",
     "fit_transition_model",

@@ -91,16 +91,6 @@ def make_environment(id: str, **options: Any) -> Any:
     return gymnasium.make(id, **{**description.options, **options})
 
 
-def environment_options(id: str) -> dict[str, Any]:
-    """What ``gymnasium.make`` has to be given for the observation that is described.
-
-    Example:
-        >>> environment_options("Ant-v5")
-        {'include_cfrc_ext_in_observation': False}
-    """
-    return dict(_described(id)[1].options)
-
-
 def _described(env: Any) -> tuple[str, Description]:
     known = descriptions()
     id = env if isinstance(env, str) else _id_of(env)
