@@ -738,3 +738,24 @@ class TestMeasure:
     def test_an_interruption(self, command: Command) -> None:
         outcome = command("measure", "nets.py:Interrupts", "photos")
         assert (outcome.code, outcome.out, outcome.err) == (130, "", "error: interrupted\n")
+
+
+@pytest.mark.parametrize("id", ["finzi2023/table3.2", "finzi2023/figure3.4"])
+def test_a_missing_extra_is_one_sentence(
+    id: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "gymnasium", None)
+    outcome = command("reproduce", id)
+    assert outcome.code == 2
+    assert 'pip install "isotropy[rl]"' in one_sentence(outcome)
+
+
+def test_other_import_errors_are_defects(command: Command) -> None:
+    toy = typer.Typer()
+
+    @verb("broken", app=toy)
+    def broken(frame: Frame) -> Answer:
+        raise ImportError("cannot import name 'x'")
+
+    with pytest.raises(ImportError, match="cannot import name"):
+        command(app=toy)

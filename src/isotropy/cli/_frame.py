@@ -109,8 +109,8 @@ def verb(
     """Register a function as a verb.
 
     The function's parameter ``frame: Frame`` is replaced by the options ``--json``, ``--seed``,
-    ``--device`` and ``--quiet``. Its answer is printed on standard output; a `ValueError` or an
-    `OSError` becomes one sentence on standard error and exit code 2, an interruption exit code 130.
+    ``--device`` and ``--quiet``. Its answer is printed on standard output; a `ValueError`, an
+    `OSError` or a missing extra becomes one sentence on standard error and exit code 2, an interruption exit code 130.
     Any other exception is a defect of ours and keeps its traceback.
 
     Args:
@@ -217,6 +217,10 @@ def _exit_codes() -> Iterator[None]:
         path = f"{error.filename}: " if error.filename is not None else ""
         _fail(f"{path}{error.strerror or error}")
     except ValueError as error:
+        _fail(str(error))
+    except ImportError as error:
+        if not str(error).startswith("expected"):
+            raise  # not an extra that is missing, which we say in such a sentence
         _fail(str(error))
     except KeyboardInterrupt:
         _fail("interrupted", INTERRUPTED)
