@@ -48,6 +48,22 @@ def test_policies_choose_the_actions() -> None:
         collect_transitions(env, 0)
 
 
+def test_agents_are_seeded_without_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    baselines = pytest.importorskip("stable_baselines3")
+    env = gymnasium.make("Pendulum-v1")
+    agent = baselines.PPO("MlpPolicy", env, seed=0, device="cpu", n_steps=8, batch_size=8)
+    touched: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", touched.append)
+    before = torch.get_rng_state()
+    once, again, other = (
+        collect_transitions(env, 12, policy=agent, seed=seed).actions for seed in (3, 3, 4)
+    )
+    assert torch.equal(once, again)
+    assert not torch.equal(once, other)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert not touched
+
+
 def test_numbered_actions_become_columns() -> None:
     steps = collect_transitions(gymnasium.make("CartPole-v1"), 30, seed=0)
     assert steps.actions.shape == (30, 2)
@@ -80,3 +96,14 @@ def test_replay_buffer_in_time_order() -> None:
     assert steps.episodes.tolist() == [0, 0, 1, 1, 2, 2, 2, 3]
     with pytest.raises(ValueError, match="replay buffer"):
         replay_transitions(3)
+
+
+def test_buffers_of_dictionaries_are_refused() -> None:
+    buffers = pytest.importorskip("stable_baselines3.common.buffers")
+    spaces = gymnasium.spaces
+    states = spaces.Dict({"goal": spaces.Box(-1, 1, (2,)), "observation": spaces.Box(-1, 1, (3,))})
+    buffer = buffers.DictReplayBuffer(4, states, spaces.Box(-1, 1, (1,)), device="cpu")
+    s = {"goal": np.zeros((1, 2)), "observation": np.zeros((1, 3))}
+    buffer.add(s, s, np.zeros((1, 1)), np.zeros(1), np.zeros(1), [{}])
+    with pytest.raises(TypeError, match="got DictReplayBuffer, whose observations are dictionar"):
+        replay_transitions(buffer)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy.groups import GL, SO, Z
+from isotropy.groups import GL, SO, Group, Z
 from isotropy.reps import Pseudoscalar, Rep, Scalar, V
 from isotropy.rl._known_environments import environment_symmetry
 from isotropy.rl._normalisation import EquivariantScaler
@@ -77,6 +77,25 @@ def test_constants_are_not_scaled() -> None:
     scaler = EquivariantScaler((2 * Scalar + Pseudoscalar)(Z(2)))
     scaler.fit(torch.tensor([[0.1, 1e-9, 0.0], [0.1, 3e-9, 0.0]], dtype=torch.float64))
     torch.testing.assert_close(scaler.scale, torch.tensor([1, 1e-9, 1], dtype=torch.float64))
+
+
+def test_what_the_group_mixes_is_constant_together() -> None:
+    """Rotations about an oblique axis, along which data lie but for a little noise."""
+    rng = torch.Generator().manual_seed(0)
+    axis = torch.nn.functional.normalize(torch.tensor([1.0, 1e-2, 1e-4]).double(), dim=0)
+    x, y, z = axis.tolist()
+    spin = torch.tensor([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    rep = V(Group([], [spin.double()]))
+    noise = torch.randn(50, 3, generator=rng, dtype=torch.float64)
+    for size in (1e-7, 1e-5):
+        data = 5 * axis + size * noise
+        scaler = EquivariantScaler(rep).fit(data)
+        assert len(scaler.scale.unique()) == 1
+        assert bool((scaler.scale == 1).all()) == (size == 1e-7)
+        turn = torch.linalg.matrix_exp(0.7 * spin.double())
+        torch.testing.assert_close(
+            scaler(data @ turn.mT), scaler(data) @ turn.mT, atol=1e-6, rtol=0
+        )
 
 
 def test_what_does_not_fit_is_said() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import logging
 import math
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
@@ -183,6 +185,94 @@ def test_models_trained_together_are_those_trained_alone(flip: EnvironmentSymmet
         fit_transition_model([alone, wider], sets, recipe)
 
 
+def test_models_that_differ_in_more_than_weights_are_refused() -> None:
+    data = _pulled(20, 0)
+    recipe = TransitionRecipe(steps=2, batch=8)
+    signs = [[[-1.0, 0.0], [0.0, 1.0]]], [[[1.0, 0.0], [0.0, -1.0]]]
+    flips = [EnvironmentSymmetry.of(on_states, [[[-1.0]]]) for on_states in signs]
+    expected = "expected models that differ in their weights only, got other symmetries or priors"
+    for kind in ("equivariant", "rpp"):
+        models = [TransitionModel(one, kind, widths=(8,)) for one in flips]  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=expected):
+            fit_transition_model(models, [data, data], recipe)
+        # not even their scales are touched
+        assert all(bool((model.state_scale == 1).all()) for model in models)
+    priors = [
+        TransitionModel(flips[0], "rpp", widths=(8,), variances=variances)
+        for variances in ((1e6, 3.0), (1e6, 1e-12))
+    ]
+    with pytest.raises(ValueError, match=expected):
+        fit_transition_model(priors, [data, data], recipe)
+    kinds = [TransitionModel(flips[0], kind, widths=(8,)) for kind in ("rpp", "mlp")]  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="one kind and size"):
+        fit_transition_model(kinds, [data, data], recipe)
+
+
+def test_gradients_that_are_not_finite_are_told(
+    flip: EnvironmentSymmetry, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = torch.Generator().manual_seed(0)
+    chunks = TransitionChunks(
+        torch.randn(50, 11, 2, generator=source), torch.randn(50, 10, 1, generator=source)
+    )
+    one, other = (TransitionModel(flip, "mlp", widths=(8, 8), seed=seed) for seed in (0, 1))
+    wild = TransitionRecipe(steps=20, learning_rate=1e6, raw=True)
+    with pytest.raises(
+        ValueError, match=r"learning rate 1e\+06 over rollouts of 10 steps, got none"
+    ):
+        fit_transition_model(one, chunks, wild)
+    caplog.set_level(logging.WARNING)
+    fit_transition_model(other, chunks, TransitionRecipe(steps=20, raw=True))
+    assert not caplog.records
+    # one row of twenty is beyond the range of floats, and some batches have it
+    data = _pulled(20, 0)
+    states = torch.stack([data.observations, data.next_observations], 1)
+    states[3, 1] = math.inf
+    spoiled = TransitionChunks(states, data.actions.unsqueeze(1))
+    whole = TransitionChunks(states.nan_to_num(0.0, 0.0, 0.0), spoiled.actions)
+    models = [TransitionModel(flip, "rpp", widths=(8,), seed=seed) for seed in (0, 1)]
+    recipe = TransitionRecipe(steps=20, batch=10, loss="mse")
+    fit_transition_model(models, [whole, spoiled], recipe, scales=False)
+    from isotropy._run import generator, spawn
+
+    order = spawn(generator(0), 2)[1]
+    lost = sum(3 in torch.randint(20, (10,), generator=order).tolist() for _ in range(20))
+    assert 0 < lost < 19
+    assert f"{lost} of 20 steps of model 1 had no finite gradient" in caplog.text
+    assert "1 of 2 models" in caplog.text
+    assert all(bool(weight.isfinite().all()) for weight in models[1].parameters())
+
+
+def test_images_of_an_infinite_group_begin_with_the_data() -> None:
+    turn = [[0.0, -1.0], [1.0, 0.0]]
+    plane = EnvironmentSymmetry.of([], [], observation_algebra=[turn], action_algebra=[turn])
+    data = _random(plane, 5)
+    images = group_images(data, plane, generator=3)
+    assert len(images) == 33 * 5
+    for ours, given in (
+        (images.observations, data.observations),
+        (images.actions, data.actions),
+        (images.next_observations, data.next_observations),
+    ):
+        assert torch.equal(ours[:5], given)
+        assert torch.allclose(ours.norm(dim=1), given.norm(dim=1).repeat(33), atol=1e-5)
+    assert len(images.actions.round(decimals=4).unique(dim=0)) == 33 * 5
+
+
+def test_models_leave_the_streams_of_gpus_alone(
+    flip: EnvironmentSymmetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    touched: list[Any] = []
+    monkeypatch.setattr(torch.cuda, "manual_seed_all", touched.append)
+    before = torch.get_rng_state()
+    models = [TransitionModel(flip, "mlp", widths=(8,), seed=seed) for seed in (5, 5, 6)]
+    assert not touched
+    assert torch.equal(torch.get_rng_state(), before)
+    weights = [next(model.parameters()) for model in models]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
 def test_symmetry_helps_where_data_are_few(flip: EnvironmentSymmetry) -> None:
     train, test = _pulled(24, 0), _pulled(500, 1)
     errors = {}
@@ -236,6 +326,17 @@ def test_equivariance_error_in_closed_form(flip: EnvironmentSymmetry) -> None:
     assert transition_equivariance_error(model, start) == pytest.approx(0.6)
     model.change_mean.copy_(torch.tensor([0.0, 0.5]))
     assert transition_equivariance_error(model, start) < 1e-6
+
+
+def test_equivariance_error_of_groups_that_leave_states(flip: EnvironmentSymmetry) -> None:
+    start = TransitionChunks(torch.zeros(1, 4, 2), torch.ones(1, 3, 1))
+    model = TransitionModel(flip, "mlp", widths=(8,), seed=1)
+    nothing = EnvironmentSymmetry.of([torch.eye(2)], [torch.eye(1)], name="nothing")
+    with pytest.raises(ValueError, match="more than the identity, got nothing"):
+        transition_equivariance_error(model, start, nothing)
+    # only actions change sign, and the network's answer with them
+    actions_only = EnvironmentSymmetry.of([torch.eye(2)], [-torch.eye(1)])
+    assert transition_equivariance_error(model, start, actions_only) > 0.01
 
 
 def test_one_step_error_of_the_mean_change_is_one(flip: EnvironmentSymmetry) -> None:

@@ -26,7 +26,9 @@ def collect_transitions(
         n: How many transitions to collect, in as many episodes as that takes.
         policy: A function from an observation to an action, or a model of Stable-Baselines3 (which
             is asked for actions drawn at random); by default actions are uniform.
-        seed: The seed of environment and actions.
+        seed: The seed of environment and actions, those among them that a policy draws from
+            torch's own generator on the CPU, whose state is put back. What a policy draws
+            elsewhere, on a GPU or from NumPy, is not seeded.
 
     Returns:
         The transitions in time order, in the precision of the simulator, with rewards and
@@ -47,18 +49,10 @@ def collect_transitions(
     if shape is None or len(shape) != 1:
         raise ValueError(f"expected an environment whose observations are vectors, got {shape}")
     choose = _chooser(env, policy, seed)
-    state, _ = env.reset(seed=seed)
-    kept: list[tuple[Array, Array, Array, float, int]] = []
-    episode = 0
-    for _ in range(n):
-        action = choose(state)
-        after, reward, terminated, truncated, _ = env.step(action)
-        # a simulator may use its memory again
-        kept.append((np.array(state), np.array(action), np.array(after), float(reward), episode))
-        state = after
-        if terminated or truncated:
-            episode += 1
-            state, _ = env.reset()
+    with torch.random.fork_rng(devices=[]):
+        # torch.manual_seed would seed the streams of GPUs too, which nothing puts back
+        torch.default_generator.manual_seed(seed)
+        kept = _steps(env, n, choose, seed)
     states, actions, following, rewards, episodes = (
         np.array(column) for column in zip(*kept, strict=True)
     )
@@ -69,6 +63,24 @@ def collect_transitions(
         torch.from_numpy(rewards),
         torch.from_numpy(episodes),
     )
+
+
+def _steps(
+    env: Any, n: int, choose: Callable[[Array], Any], seed: int
+) -> list[tuple[Array, Array, Array, float, int]]:
+    state, _ = env.reset(seed=seed)
+    kept = []
+    episode = 0
+    for _ in range(n):
+        action = choose(state)
+        after, reward, terminated, truncated, _ = env.step(action)
+        # a simulator may use its memory again
+        kept.append((np.array(state), np.array(action), np.array(after), float(reward), episode))
+        state = after
+        if terminated or truncated:
+            episode += 1
+            state, _ = env.reset()
+    return kept
 
 
 def replay_transitions(remembered: Any) -> Transitions:
@@ -82,6 +94,7 @@ def replay_transitions(remembered: Any) -> Transitions:
         remembered: The agent, such as an ``SAC``, or its buffer.
 
     Raises:
+        TypeError: If its observations are dictionaries.
         ValueError: If the buffer is empty, or does not store next observations.
 
     Example:
@@ -97,6 +110,11 @@ def replay_transitions(remembered: Any) -> Transitions:
         raise ValueError(
             "expected an agent of Stable-Baselines3 with a replay buffer, or the buffer, "
             f"got {type(remembered).__name__}"
+        )
+    if isinstance(buffer.observations, dict):
+        raise TypeError(
+            f"expected a replay buffer of vectors, got {type(buffer).__name__}, whose observations "
+            "are dictionaries: gymnasium.wrappers.FlattenObservation makes them vectors"
         )
     if getattr(buffer, "next_observations", None) is None:
         raise ValueError(

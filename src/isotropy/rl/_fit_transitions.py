@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
+import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,66 +13,14 @@ from torch.func import functional_call, vmap
 from isotropy._run import ProgressCallback, Step, generator, spawn
 from isotropy.data import TransitionChunks, Transitions
 from isotropy.nn import tensor_priors
+from isotropy.rl._models_alike import require_alike
 from isotropy.rl._transition_models import TransitionModel
+from isotropy.rl._transition_recipe import TransitionRecipe
 
+__all__ = ["TransitionRecipe", "fit_transition_model"]
+
+_logger = logging.getLogger(__name__)
 Data: TypeAlias = Transitions | TransitionChunks
-Loss: TypeAlias = Literal["l1", "mse"]
-
-
-@dataclass(frozen=True)
-class TransitionRecipe:
-    """How transition models are trained.
-
-    Args:
-        steps: How many steps Adam takes.
-        batch: Stretches in a step, drawn with replacement.
-        learning_rate: Adam's at the start; it falls to zero as a cosine.
-        loss: "l1" or "mse", of all states of a stretch after its first.
-        raw: Whether errors count in the units of the states, as published; otherwise each entry
-            is divided by the scale of its changes.
-        weight_decay: What Adam takes from all weights, decoupled from the loss.
-        noise: The standard deviation of what no model can predict, in the units of the loss. It
-            weighs the prior of "rpp" against the data: ½(θ/σ)² counts as much as
-            ½(error/noise)².
-
-    Raises:
-        ValueError: If a number is not positive, or the loss unknown.
-
-    Example:
-        >>> TransitionRecipe(steps=100).learning_rate
-        0.001
-    """
-
-    steps: int = 2000
-    batch: int = 256
-    learning_rate: float = 1e-3
-    loss: Loss = "l1"
-    raw: bool = False
-    weight_decay: float = 0.0
-    noise: float = 0.1
-
-    def __post_init__(self) -> None:
-        for name in ("steps", "batch", "learning_rate", "noise"):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise ValueError(f"expected a positive {name}, got {value}")
-        if not 0 <= self.weight_decay < math.inf:
-            raise ValueError(f"expected a weight_decay of zero or more, got {self.weight_decay}")
-        if self.loss not in ("l1", "mse"):
-            raise ValueError(f"expected the loss 'l1' or 'mse', got {self.loss!r}")
-
-    def rate(self, step: int) -> float:
-        """The learning rate of a step."""
-        return self.learning_rate * (1 + math.cos(math.pi * step / self.steps)) / 2
-
-    def prior_weight(self, numbers: int) -> float:
-        """What ½ Σ (θ/σ)² is multiplied by, beside the mean loss of so many numbers.
-
-        Minus the log likelihood of normal errors e with deviation s is Σ e²/(2s²), that of
-        Laplace ones Σ |e|/b with b = s/√2.
-        """
-        per_number = 2 * self.noise**2 if self.loss == "mse" else self.noise / math.sqrt(2)
-        return per_number / numbers
 
 
 def fit_transition_model(
@@ -89,10 +36,12 @@ def fit_transition_model(
 
     Transitions are fitted one step ahead; stretches from their first state through all their
     actions (thesis A.2.3.4: ℓ1 over 10 steps). "rpp" has its prior, all others none. Training is
-    in place; data may be on another device.
+    in place; data may be on another device. Entries of a gradient that are not finite, as where
+    a rollout leaves the range of floats, count as zero; steps with such are counted, and a
+    warning is logged.
 
     Args:
-        model: The model, or models that differ only in their weights.
+        model: The model, or models that differ only in their weights and scales.
         data: What to fit, or for each model its own.
         recipe: How to train.
         seed: The seed of the order of data.
@@ -100,7 +49,8 @@ def fit_transition_model(
         progress: Told about every hundredth of the steps.
 
     Raises:
-        ValueError: If there are not as many data as models, or these differ in kind or size.
+        ValueError: If there are not as many data as models, or these differ in kind, size,
+            symmetry or prior, or a gradient is not finite at any step after the first.
 
     Example:
         >>> from isotropy.rl import EnvironmentSymmetry
@@ -121,6 +71,7 @@ def fit_transition_model(
         raise ValueError(
             f"expected data for each of {len(models)} models, at least one, got {len(sets)}"
         )
+    require_alike(models)
     if scales:
         for one, own in zip(models, sets, strict=True):
             one.fit_scales(own)
@@ -167,8 +118,6 @@ class _Training:
         self.rollout = _Rollout(first)
         names = dict(self.rollout.named_parameters())
         each = [dict(_Rollout(model).named_parameters()) for model in models]
-        if len({tuple((n, w.shape) for n, w in own.items()) for own in each}) != 1:
-            raise ValueError("expected models of one kind and size, got some that differ")
         self.weights = {
             name: torch.stack([own[name].detach() for own in each]).requires_grad_()
             for name, weight in names.items()
@@ -194,6 +143,8 @@ class _Training:
         self.copies = torch.arange(len(models), device=self.device).unsqueeze(1)
         numbers = self.states[0, :, 1:].numel()
         self.pulls = self._pulls(recipe.prior_weight(numbers))
+        # on the device, so that a recorded step counts too without waiting
+        self.lost = torch.zeros(len(models), dtype=torch.int64, device=self.device)
         on_gpu = self.device.type == "cuda"
         self.rate = torch.tensor(recipe.learning_rate, device=self.device)
         self.optimiser = torch.optim.AdamW(
@@ -240,6 +191,9 @@ class _Training:
         slopes = torch.autograd.grad(
             self._losses().sum(), weights, allow_unused=True, materialize_grads=True
         )
+        # a sum is finite only where all its terms are; to ask each of these costs more
+        sums = torch.stack([slope.unsqueeze(-1).flatten(1).sum(1) for slope in slopes])
+        self.lost.add_(~sums.isfinite().all(0))
         for weight, slope, pull in zip(weights, slopes, self.pulls, strict=True):
             # a rollout that leaves the range of floats must not end the training
             weight.grad = slope.nan_to_num(0.0, 0.0, 0.0)
@@ -263,6 +217,7 @@ class _Training:
                 weight.copy_(old)
                 for value in self.optimiser.state[weight].values():
                     value.zero_()
+            self.lost.zero_()
         torch.cuda.synchronize(self.device)
         return graph.replay
 
@@ -277,8 +232,39 @@ class _Training:
 
     @torch.no_grad()
     def finish(self) -> None:
-        """Give every model its weights."""
+        """Give every model its weights.
+
+        Raises:
+            ValueError: If the gradients of one were not finite at any step after the first.
+        """
+        self._tell_lost_steps()
         for place, model in enumerate(self.models):
             own = dict(_Rollout(model).named_parameters())
             for name, stacked in self.weights.items():
                 own[name].copy_(stacked[place])
+
+    def _tell_lost_steps(self) -> None:
+        lost, steps = self.lost.tolist(), self.recipe.steps
+        which = [place for place, count in enumerate(lost) if count]
+        if not which:
+            return
+        most = max(lost)
+        what = (
+            f"with learning rate {self.recipe.learning_rate:g} over rollouts of "
+            f"{self.actions.shape[2]} steps"
+        )
+        # the first step is taken before a learning rate can do harm
+        if most >= max(1, steps - 1):
+            raise ValueError(
+                f"expected finite gradients {what}, got none at {most} of {steps} steps of model "
+                f"{lost.index(most)}: lower the learning rate, or shorten the rollouts"
+            )
+        _logger.warning(
+            "%d of %d steps of model %d had no finite gradient %s (%d of %d models had such steps)",
+            most,
+            steps,
+            lost.index(most),
+            what,
+            len(which),
+            len(lost),
+        )

@@ -67,6 +67,11 @@ class InvariantMoments:
         sums = squares.new_zeros(len(self.counts)).index_add(0, self.entries, squares)
         return kept, (sums / self.counts)[self.entries]
 
+    def largest(self, x: Tensor) -> Tensor:
+        """For every entry the largest among those that the group mixes with it, shape (n,)."""
+        most = x.new_zeros(len(self.counts))
+        return most.scatter_reduce(0, self.entries, x, "amax", include_self=False)[self.entries]
+
 
 class EquivariantScaler(nn.Module):
     """Standardising data in a way that commutes with a group: x ↦ (x − μ)/σ.
@@ -134,8 +139,9 @@ class EquivariantScaler(nn.Module):
             self.entry_mean.cpu().double(), self.entry_variance.cpu().double()
         )
         self.mean.copy_(kept)
-        # entries that never change are not scaled up to the size of their rounding errors
-        constant = pooled.sqrt() <= _CONSTANT * kept.abs()
+        # entries that never change are not scaled up to the size of their rounding errors; those
+        # that the group mixes are constant together, or their scales would differ
+        constant = pooled.sqrt() <= _CONSTANT * self._moments.largest(kept.abs())
         self.scale.copy_(torch.where(constant, torch.ones_like(pooled), pooled.sqrt()))
         return self
 

@@ -66,7 +66,9 @@ def transition_equivariance_error(
 
         ‖ρ(g) Δ(s, a) − Δ(ρ(g) s, ρ(g) a)‖ / (‖Δ(s, a)‖ + ‖Δ(ρ(g) s, ρ(g) a)‖)
 
-    with Δ(s, a) = f(s, a) − s, in the scale of the model's changes; the geometric mean over the
+    with Δ(s, a) = f(s, a) − s, each entry divided by the model's own ``change_scale``: "rpp" and
+    "equivariant" have one scale for entries that the group mixes, "mlp" one for each, so that
+    numbers of the two differ a little for the same function. Of this the geometric mean over the
     states of rollouts and over elements other than the identity (the row "Equiv Err" of thesis
     Table 3.3, which does not say whether states or their changes are compared).
 
@@ -78,6 +80,9 @@ def transition_equivariance_error(
 
     Returns:
         A number between 0 and 1.
+
+    Raises:
+        ValueError: If the group has no element but the identity.
 
     Example:
         >>> flip = EnvironmentSymmetry.of([[[-1.0]]], [[[-1.0]]])
@@ -97,11 +102,13 @@ def transition_equivariance_error(
     elements = zip(*chosen.matrices(chosen.elements(n_samples)), strict=True)
     for on_states, on_actions in elements:
         on_s, on_a = on_states.to(s), on_actions.to(s)
-        if torch.equal(on_s, torch.eye(len(on_s)).to(s)):
+        if all(torch.equal(matrix, torch.eye(len(matrix)).to(s)) for matrix in (on_s, on_a)):
             continue
         moved_s, moved_a = s @ on_s.mT, a @ on_a.mT
         moved = (model(moved_s, moved_a) - moved_s) / scale
         errors.append(relative_error((change * scale) @ on_s.mT / scale, moved))
+    if not errors:
+        raise ValueError(f"expected a group with more than the identity, got {chosen.name}")
     return float(geometric_mean(torch.stack(errors).double().nan_to_num(1.0), floor=1e-9))
 
 

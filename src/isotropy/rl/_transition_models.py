@@ -62,7 +62,8 @@ class TransitionModel(nn.Module):
         super().__init__()
         self.symmetry, self.kind = symmetry, kind
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+            # torch.manual_seed would seed the streams of GPUs too, which nothing puts back
+            torch.default_generator.manual_seed(seed)
             self.network = symmetric_network(
                 symmetry.transition, kind, widths=widths, variances=variances, start=start
             )
@@ -156,11 +157,11 @@ def group_images(
 
     Args:
         data: N transitions.
-        symmetry: What to move them by; of an infinite group 32 random elements.
+        symmetry: What to move them by; of an infinite group the identity and 32 random elements.
         generator: The source of these.
 
     Returns:
-        k·N transitions for k elements, without rewards and episodes, those of the identity first.
+        k·N transitions for k elements, without rewards and episodes, the data themselves first.
 
     Example:
         >>> flip = EnvironmentSymmetry.of([[[-1.0]]], [[[-1.0]]])
@@ -169,6 +170,11 @@ def group_images(
         tensor([ 2., -2.])
     """
     on_states, on_actions = symmetry.matrices(symmetry.elements(generator=generator))
+    if not symmetry.group.is_discrete:
+        on_states, on_actions = (
+            torch.cat([torch.eye(matrices.shape[-1]).to(matrices).unsqueeze(0), matrices])
+            for matrices in (on_states, on_actions)
+        )
     moved = [
         torch.einsum("kij,nj->kni", matrices.to(values), values).flatten(0, 1)
         for matrices, values in (
