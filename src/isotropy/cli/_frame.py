@@ -110,8 +110,8 @@ def verb(
 
     The function's parameter ``frame: Frame`` is replaced by the options ``--json``, ``--seed``,
     ``--device`` and ``--quiet``. Its answer is printed on standard output; a `ValueError`, an
-    `OSError` or a missing extra becomes one sentence on standard error and exit code 2, an interruption exit code 130.
-    Any other exception is a defect of ours and keeps its traceback.
+    `OSError` or a missing extra becomes one sentence on standard error and exit code 2, an
+    interruption exit code 130. Any other exception is a defect of ours and keeps its traceback.
 
     Args:
         name: the verb.

@@ -180,6 +180,7 @@ def train_network(
     penalty: Penalty = no_penalty,
     steps: int = _STEPS,
     weight_decay: float = 1e-4,
+    learning_rate: float = 3e-3,
 ) -> float:
     """Adam with a falling step, stopped where the loss on a fifth of the rows is least.
 
@@ -189,7 +190,7 @@ def train_network(
     rest, held, rng = draws.rest, draws.held, draws.batches
     batch = min(256, len(rest))
     epochs = max(10, min(300, steps * batch // len(rest)))
-    solver = torch.optim.AdamW(network.parameters(), lr=3e-3, weight_decay=weight_decay)
+    solver = torch.optim.AdamW(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(solver, epochs)
     best, kept = float("inf"), {k: v.clone() for k, v in network.state_dict().items()}
     for _ in range(epochs):

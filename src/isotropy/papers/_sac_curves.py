@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from isotropy._run import ProgressCallback, Step
 from isotropy.data import Transitions
+from isotropy.nn import NetworkKind
 from isotropy.papers._batched_sac import BatchedSac, SacOptions
 from isotropy.reps import Symmetry
 from isotropy.rl import EnvironmentSymmetry, make_environment, symmetric_network
 from isotropy.rl._magnitudes import magnitudes
-from isotropy.rl._networks import Kind
 
 _CAPACITY = 1_000_000
 
@@ -31,8 +31,8 @@ class Method:
         images: Whether updates see random images of transitions under the group.
     """
 
-    actor: Kind = "mlp"
-    critic: Kind = "mlp"
+    actor: NetworkKind = "mlp"
+    critic: NetworkKind = "mlp"
     images: bool = False
 
 

@@ -248,11 +248,17 @@ def _how(found: Findings) -> Iterator[str]:
             "against one that is free of it. The cost is a share of what can be learned, the gap "
             "between the free predictor and one that always gives the same answer: at 0 % the "
             "symmetry is perfect, at 100 % it leaves nothing.</p><p>The p-value is the chance of "
-            f"data that speak so clearly for a symmetry that really costs {margin} or more. It is "
-            "corrected for the number of claims (Holm): where those up to 0.05 are confirmed, the "
+            f"data that speak so clearly for a symmetry that really costs {margin} or more. "
+            f"{_correction(found)} where those up to 0.05 are confirmed, the "
             "chance that anything false is confirmed is at most 5 %.</p>"
         )
     yield from (f"<p class='aside'>{escape(note)}</p>" for note in found.notes)
+
+
+def _correction(found: Findings) -> str:
+    if any(finding.method == "transitions" for finding in found):
+        return "Groups are tested one after the other, each only where those before it stand:"
+    return "It is corrected for the number of claims (Holm):"
 
 
 def _tried(found: Findings) -> Iterator[str]:
@@ -283,9 +289,12 @@ def _use(found: Findings, folder: str) -> Iterator[str]:
         f"found = Findings.load({folder!r})\n"
         f"model = found.{where}  # {' '.join(best.name.split())}\n"
         f"x = torch.randn(5, {shape})  # samples, in the order and units of the data\n"
-        "with torch.no_grad():\n    y = model(x)  # values, or logits of classes"
+        "with torch.no_grad():\n    y = model(x)"
+        + ("" if best.method == "transitions" else "  # values, or logits of classes")
     )
-    if not image and best.labels is None and best.generators is None:
+    if best.method == "transitions":
+        lines += "\n# x: observations, then actions; y: what observations change by"
+    elif not image and best.labels is None and best.generators is None:
         lines += "\n# sequences x of shape (samples, positions, channels): model(x.mT.flatten(1))"
     if where == "best.soft.model":
         lines += "\n# found.best.model has the symmetry exactly, and predicts less well"

@@ -1,5 +1,6 @@
 """Symmetries of logged transitions: planted ones, broken ones, noise, and a simulator's."""
 
+import html
 import json
 
 import numpy as np
@@ -9,6 +10,13 @@ import torch
 from isotropy.cli import run
 from isotropy.data import Transitions
 from isotropy.discovery import Findings, discover, discover_transitions
+from isotropy.discovery.transitions._displacement import displacements
+from isotropy.discovery.transitions._signed_permutation import SignedPermutation
+from isotropy.discovery.transitions._transition_data import TransitionData
+from isotropy.discovery.transitions._transition_network import kept_units
+from isotropy.groups import parse_group
+from isotropy.nn import symmetric_network
+from isotropy.report import write_finding_page
 
 
 def limbs(rows=1500, seed=0, uneven=0.0):
@@ -35,7 +43,7 @@ MIRROR = "−roll, left ↔ right, left rate ↔ right rate, left motor ↔ righ
 
 @pytest.fixture(scope="module")
 def found():
-    return discover(limbs(), entry_names=NAMES)
+    return discover(limbs(rows=900), entry_names=NAMES)
 
 
 def test_the_mirror_is_found_and_named(found):
@@ -48,6 +56,7 @@ def test_the_mirror_is_found_and_named(found):
     assert finding.effect < 0.01
     assert finding.order == 2
     assert finding.method == "transitions"
+    assert str(finding.symmetry) == "Z(2): Pseudoscalar+3*V >> Pseudoscalar+2*V"
     (h,) = finding.symmetry.group.discrete
     x = torch.arange(1.0, 8.0).double()
     assert finding.symmetry.apply(h, x).tolist() == [-1, 3, 2, 5, 4, 7, 6]
@@ -68,6 +77,36 @@ def test_its_model_has_the_symmetry_and_predicts(found, tmp_path):
     again = Findings.load(found.save(tmp_path))[0]
     assert np.allclose(again.predict(x), predicted, atol=1e-6)
     assert again.action == finding.action
+
+
+def test_its_network_is_the_symmetric_one(found):
+    network = found[0].model.model
+    like = symmetric_network(found[0].symmetry, "equivariant", widths=(254, 254))
+    shapes = [{k: v.shape for k, v in one.state_dict().items()} for one in (network, like)]
+    assert shapes[0] == shapes[1]
+
+
+def test_the_page_names_entries_and_its_lines_load_the_model(found, tmp_path):
+    page = write_finding_page(found, found.save(tmp_path) / "report.html").read_text()
+    assert MIRROR in page
+    assert "<image" not in page  # there are no weights to picture
+    code = html.unescape(page.split("<pre><code>")[1].split("</code>")[0])
+    names: dict[str, object] = {}
+    exec(code, names)
+    assert names["y"].shape == (5, 5)
+
+
+def test_units_are_kept_by_the_group_and_those_of_the_data():
+    rng = torch.Generator().manual_seed(0)
+    x = (torch.randn(400, 4, generator=rng) * torch.tensor([1, 2, 3, 4]) + 5).double()
+    g = SignedPermutation((1, 0, 2, 3), (1, 1, -1, 1))
+    mean, scale = kept_units(x, [SignedPermutation.identity(4), g])
+    moved = g.as_map().apply(mean[None])[0]
+    assert torch.allclose(moved, mean)
+    # of the rows and their images together
+    both = torch.cat([x, g.as_map().apply(x)])
+    assert torch.allclose(mean, both.mean(0))
+    assert torch.allclose(scale, both.std(0, correction=0))
 
 
 def test_a_motor_that_pulls_half_as_much_breaks_the_mirror():
@@ -96,6 +135,39 @@ def test_one_sided_logs_cannot_tell_and_idle_motors_are_trivial():
     # the law is odd in (angle, rate, motor), but no row has a negative angle
     assert not any("−o0" in finding.action for finding in found)
     assert [one.trivial for one in found.trivial] == ["no increment depends on a1"]
+    assert all(parse_group(one.group).order() == 2 for one in found.trivial)
+
+
+def switched_together(rows=2500, apart=0.1, seed=0):
+    """Two motors of which one does a fifth of what the other does, both on or off as a rule."""
+    rng = torch.Generator().manual_seed(seed)
+    s = torch.randn(rows, 3, generator=rng)
+    first = torch.sign(s[:, 0] + 0.3 * torch.randn(rows, generator=rng))
+    differs = torch.rand(rows, generator=rng) < apart
+    a = torch.stack([first, torch.where(differs, -first, first)], 1)
+    a = a + 0.02 * torch.randn(rows, 2, generator=rng)
+    change = torch.stack([s[:, 1], a[:, 0] + 0.2 * a[:, 1], s[:, 0] - s[:, 2] ** 2], 1)
+    return Transitions(s, a, s + 0.1 * change + 0.0005 * torch.randn(rows, 3, generator=rng))
+
+
+def test_motors_that_are_switched_together_are_not_exchanged():
+    found = discover_transitions(switched_together(), fit_models=False)
+    assert not any("a0" in finding.action for finding in found)
+    (tried,) = (one for one in found.tried if one["name"].endswith(": a0 ↔ a1"))
+    assert tried["effect"] < 0.01  # it costs next to nothing where the log has both
+    assert tried["p_value"] > 0.5
+
+
+def test_displacements_are_those_of_rows_and_their_images():
+    rng = torch.Generator().manual_seed(0)
+    x = torch.randn(4000, 4, generator=rng).double()
+    x[:, 1] = 0.9 * x[:, 0] + 0.19**0.5 * x[:, 1]
+    data = TransitionData.of(Transitions(x[:, :3], x[:, 3:], x[:, :3].sin()))
+    element = SignedPermutation((1, 0, 2, 3), (1, 1, -1, 1))
+    pair, flipped = (share for _, share in displacements(element, data, 0))
+    # E(x − y)² is 2(1 − ρ), and 2 where rows are independent
+    assert pair == pytest.approx(0.1, abs=0.02)
+    assert flipped == 1.0
 
 
 def test_pendulum_of_a_simulator():
@@ -128,7 +200,7 @@ def test_a_choice_of_actions_is_permuted():
 
 
 def test_the_command_reads_a_log(tmp_path, capsys):
-    log = limbs()
+    log = limbs(rows=600)
     path = tmp_path / "log.npz"
     arrays = {name: getattr(log, name).numpy() for name in ("observations", "actions")}
     np.savez(

@@ -101,6 +101,7 @@ def fit_free_predictor(
     *,
     classes: int | None = None,
     groups: NDArray[np.int64] | None = None,
+    trees: bool = True,
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> FreePredictor:
@@ -115,6 +116,7 @@ def fit_free_predictor(
         task: What the targets are.
         classes: How many classes there are, some of which these rows may lack.
         groups: Which rows belong together, and are held out together.
+        trees: Whether trees may be added; they jump, which motions do only where bodies meet.
         seed: Of the held-out rows, the network and the trees.
         progress: Told of each family.
     """
@@ -150,7 +152,7 @@ def fit_free_predictor(
         key=lambda fit: (_SIMPLEST_FIRST.index(fit.kind), fit.unexplained),
     )
     whole = _constant(y, task, width)
-    if best.unexplained > _EXACT and whole.numel() <= _MOST_TREES:
+    if trees and best.unexplained > _EXACT and whole.numel() <= _MOST_TREES:
         tell(Step(3, 4, "free predictor"))
         grown = with_trees(x[rest], y[rest], best.partial, task, seed)
         added = consider(f"{best.kind} and trees", grown, lambda: grown)

@@ -23,7 +23,7 @@ from isotropy.discovery.transitions._stakes import capped_errors
 from isotropy.discovery.transitions._transition_data import TransitionData
 
 _MUCH_LEFT, _NOTHING = 0.05, 0.95
-_MOST_TRIED = 5
+_MOST_TRIED, _MOST_UNTOLD = 5, 2
 
 
 def discover_transitions(
@@ -100,7 +100,7 @@ def discover_transitions(
     found.sort(key=lambda finding: -(finding.order or 0))
     tried: list[str | Mapping[str, Any]] = [claim.tried_line() for claim in claims]
     tried += _not_proposed(proposals, claims, data)
-    notes = [*_notes(data, free, fitted, held), *_untold(claims)]
+    notes = [*_notes(data, free, fitted, held), *_untold(claims, proposals, data)]
     trivial: list[Finding] = ignored_entries(
         find, free, held, margin=margin, level=level, seed=seed
     )
@@ -139,12 +139,28 @@ def _not_proposed(
     ]
 
 
-def _untold(claims: Sequence[GroupClaim]) -> list[str]:
-    return [
+def _untold(
+    claims: Sequence[GroupClaim], proposals: TransitionProposals, data: TransitionData
+) -> list[str]:
+    """What the log cannot tell; of what was not proposed, where nothing is confirmed."""
+    told = [
         f"{claim.action}: {claim.tested.reason}"
         for claim in claims
         if claim.tested is not None and claim.tested.reason
     ]
+    if any(claim.confirmed for claim in claims):
+        return told
+    told += [
+        f"{element.words(data.names)}: where it takes rows to others it hardly moves them, so that "
+        "the log cannot tell"
+        for element in proposals.still[:_MOST_UNTOLD]
+    ]
+    if proposals.away:
+        told.append(
+            f"{proposals.away} of {proposals.matched} signed permutations that were looked at take "
+            "rows to where there are few or none: of these the log cannot tell"
+        )
+    return told
 
 
 def _notes(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,25 +10,17 @@ import torch
 from torch import Tensor
 
 from isotropy.discovery._finding import Finding
-from isotropy.discovery._standardised import StandardisedModel, build_model
-from isotropy.discovery._symmetric_model import FitDraws, in_units_of, train_network
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.transitions._group_test import GroupTest
-from isotropy.discovery.transitions._signed_permutation import (
-    SignedPermutation,
-    generated,
-    group_name,
-    group_of,
-)
+from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
 from isotropy.discovery.transitions._stakes import capped_errors
 from isotropy.discovery.transitions._transition_data import TransitionData
-from isotropy.reps import Block, Symmetry, V
+from isotropy.discovery.transitions._transition_network import fit_transition_network
+from isotropy.groups import abstract_name
+from isotropy.reps import Symmetry, joint_action
 
 # a symmetry that surely costs more than this share is called approximate
 _EXACT = 0.01
-_CHANNELS, _LAYERS = 128, 2
-_STEPS = 1500
-_CONSTANT = 1e-12
 
 
 @dataclass(eq=False)
@@ -63,7 +54,10 @@ class GroupClaim:
     @cached_property
     def symmetry(self) -> Symmetry:
         """The group, on (s, a) and on s′ − s."""
-        return Symmetry(group_of(self.generators), V, Block(*range(self.n)))
+        matrices = [g.as_map().dense() for g in self.generators]
+        n = self.n
+        group, (observation, action) = joint_action([(m[:n, :n], m[n:, n:]) for m in matrices])
+        return Symmetry(group, observation + action, observation)
 
     @property
     def name(self) -> str:
@@ -71,7 +65,7 @@ class GroupClaim:
         signs_alone = all(g.index == tuple(range(len(g.index))) for g in self.generators)
         swaps_alone = all(min(g.sign) > 0 for g in self.generators)
         kind = "signs" if signs_alone else "permutations" if swaps_alone else "signed permutations"
-        return f"{group_name(self.elements)}, {kind} of observations and actions"
+        return f"{abstract_name(self.symmetry.group)}, {kind} of observations and actions"
 
     @property
     def action(self) -> str:
@@ -119,7 +113,7 @@ class GroupClaim:
         ]
         model, spec = None, None
         if free is not None:
-            model, spec = self.fit(seen, seed)
+            model, spec = fit_transition_network(self.symmetry, self.elements, seen, seed)
             with torch.no_grad():
                 predicted = model(outside.x.to(model.x_mean)).double()
             losses = {
@@ -151,54 +145,6 @@ class GroupClaim:
             input_names=self.names,
             output_names=tuple(f"Δ{name}" for name in self.names[: self.n]),
         )
-
-    def fit(self, seen: TransitionData, seed: int) -> tuple[StandardisedModel, dict[str, Any]]:
-        """A network averaged over the group, fitted to some rows.
-
-        Args:
-            seen: The rows.
-            seed: Of weights and batches.
-
-        Returns:
-            The model, in units of the data, and the description that ``build_model`` takes.
-        """
-        network_spec = {
-            "kind": "symmetrised",
-            "model": {
-                "kind": "mlp",
-                "inputs": len(self.names),
-                "outputs": self.n,
-                "channels": _CHANNELS,
-                "layers": _LAYERS,
-            },
-        }
-        draws = FitDraws.of(seed, len(seen.x), seen.groups)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(draws.weights)
-            network = build_model(network_spec, self.symmetry)
-        model = StandardisedModel(
-            network,
-            *_kept_units(seen.x, self.elements),
-            *_kept_units(seen.increments, self.elements),
-        )
-        inputs, targets = in_units_of(model, seen.x, seen.increments, "regression")
-        train_network(network, inputs, targets, "regression", draws, steps=_STEPS)
-        return model.requires_grad_(True).eval(), {"kind": "standardised", "model": network_spec}
-
-
-def _kept_units(columns: Tensor, elements: Sequence[SignedPermutation]) -> tuple[Tensor, Tensor]:
-    """A mean that the group leaves as it is, and a scale for all columns that it exchanges."""
-    width = columns.shape[1]
-    mean, deviation = columns.mean(0), columns.std(0, correction=0)
-    kept, variance = torch.zeros_like(mean), torch.zeros_like(mean)
-    for element in elements:
-        index, sign = torch.tensor(element.index)[:width], torch.tensor(element.sign)[:width]
-        kept += mean[index] * sign
-        variance += deviation[index] ** 2 + mean[index] ** 2
-    kept /= len(elements)
-    scale = (variance / len(elements) - kept**2).clamp_min(0).sqrt()
-    constant = scale <= _CONSTANT * (1 + columns.abs().amax(0))
-    return kept, torch.where(constant, 1.0, scale)
 
 
 def _mean_error(prediction: Tensor, rows: TransitionData) -> float:

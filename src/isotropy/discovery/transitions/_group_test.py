@@ -13,13 +13,17 @@ from isotropy.discovery.confirming._claim_test import SMALLEST_SAMPLE, ClaimTest
 from isotropy.discovery.confirming._confirm_action import untested
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor
+from isotropy.discovery.transitions._displacement import (
+    dependent_columns,
+    displacements,
+    errors_without,
+    hardly_moved,
+)
 from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
 from isotropy.discovery.transitions._stakes import (
     ColumnLosses,
-    Floats,
     at_stake,
     capped_errors,
-    losses_without,
     output_orbits,
 )
 from isotropy.discovery.transitions._transition_data import TransitionData
@@ -69,7 +73,8 @@ def group_test(
     learned. That alone would let an element pass that moves little. So for each element g, and each
     orbit of columns of increments that depend on what g moves, averaging over g and the identity
     must cost less than half the margin of what is at stake there (``ColumnLosses``). The same for
-    each orbit of inputs, in all columns that depend on these, against what they contribute. The
+    each orbit of inputs, in all columns that depend on these, against what they contribute, times
+    how far g moves them (``displacements``). The
     claim stands if all of these tests do, so its p-value is the largest of theirs.
 
     Args:
@@ -97,6 +102,18 @@ def group_test(
             "the log cannot tell"
         )
         return GroupTest(untested(margin, level, samples), share, (), reason)
+    displaced = {
+        element: displacements(element, rows, seed) for element in _up_to_inverse(elements)
+    }
+    for moved in displaced.values():
+        still = hardly_moved(moved, free, other, seed)
+        if still:
+            names = tuple(held.names[i] for i in still)
+            reason = (
+                f"where it takes rows to others it hardly moves {', '.join(names)}, so that the "
+                "log cannot tell"
+            )
+            return GroupTest(untested(margin, level, samples), share, names, reason)
     whole = _losses(elements, free, rows, seed)
     constant = capped_errors(free.constant, rows.increments, rows.spread).sum(1)
     options: dict[str, Any] = {"level": level, "groups": rows.groups}
@@ -105,7 +122,7 @@ def group_test(
     )
     largest, weakest = test.p_value, held.names[: held.n]
     one = SignedPermutation.identity(len(held.names))
-    for element in _up_to_inverse(elements):
+    for element, moved in displaced.items():
         pair = _losses([one, element], free, rows, seed)
         cyclic = generated([element], len(elements)) or ()
         orbits = at_stake(_losses([one, element], free, other, seed), output_orbits(cyclic, held.n))
@@ -126,10 +143,8 @@ def group_test(
             ).p_value
             if p_value > largest:
                 largest, weakest = p_value, tuple(held.names[i] for i in orbit)
-        for orbit in output_orbits(cyclic, len(held.names)):
-            if len(orbit) == 1 and element.sign[orbit[0]] > 0:
-                continue
-            p_value = _of_inputs(orbit, pair, free, rows, other, margin, options, seed)
+        for orbit, far in moved:
+            p_value = _of_inputs(orbit, pair, free, rows, other, far * margin, options, seed)
             if p_value > largest:
                 largest, weakest = p_value, tuple(held.names[i] for i in orbit)
     return GroupTest(replace(test, p_value=largest, adjusted_p_value=largest), share, weakest)
@@ -163,28 +178,13 @@ def _of_inputs(
 
     Zero where too little depends on them to tell.
     """
-
-    def without(some: TransitionData) -> Floats:
-        return losses_without(
-            free.predict,
-            orbit,
-            some.x,
-            some.increments,
-            constant=free.constant,
-            spread=some.spread,
-            seed=seed,
-        )
-
-    there = capped_errors(free.predict(other.x), other.increments, other.spread)
-    told = ColumnLosses(there, there, without(other))
-    chosen = at_stake(told, [np.array([i]) for i in range(rows.n)])
-    if not chosen:
+    columns = dependent_columns(orbit, free, other, seed)
+    if not len(columns):
         return 0.0
-    columns = np.concatenate(chosen)
     return claim_test(
         pair.symmetrised[:, columns].sum(1),
         pair.free[:, columns].sum(1),
-        without(rows)[:, columns].sum(1),
+        errors_without(orbit, free, rows, seed)[:, columns].sum(1),
         margin=_IN_COLUMNS * margin,
         **options,
     ).p_value

@@ -60,7 +60,7 @@ def ignored_entries(
     return [
         Finding(
             name="signs and permutations of entries that nothing depends on",
-            group=f"Z(2)^{len(ignored)}",
+            group=f"wreath(Z(2),S({len(ignored)}))" if len(ignored) > 1 else "Z(2)",
             action=f"any change of {listed}",
             method="shuffled columns",
             confirmed=True,

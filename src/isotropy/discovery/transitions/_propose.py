@@ -13,6 +13,7 @@ from isotropy.discovery.confirming._claim_test import SMALLEST_SAMPLE
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import held_out_rows
 from isotropy.discovery.transitions._coefficients import Coefficients
+from isotropy.discovery.transitions._displacement import displacements, hardly_moved
 from isotropy.discovery.transitions._group_test import COVERAGE, KEPT
 from isotropy.discovery.transitions._matching import matches
 from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
@@ -52,10 +53,16 @@ class TransitionProposals:
     Args:
         generators: Of the largest group all of whose elements seem to hold; empty where none does.
         screened: All elements that were looked at, the cheapest first.
+        still: Elements that cost little, and hardly move rows to where there are others.
+        matched: How many elements keep most coefficients.
+        away: How many of these take rows to where there are few or none.
     """
 
     generators: tuple[SignedPermutation, ...] = ()
     screened: tuple[Screened, ...] = field(default=(), repr=False)
+    still: tuple[SignedPermutation, ...] = ()
+    matched: int = 0
+    away: int = 0
 
 
 def propose_transitions(data: TransitionData, *, margin: float, seed: int) -> TransitionProposals:
@@ -95,9 +102,13 @@ def propose_transitions(data: TransitionData, *, margin: float, seed: int) -> Tr
     looked_at = [*first, *looked_at]
     looked_at = sorted(dict.fromkeys(looked_at), key=lambda one: one.cost)
     limit = _SLACK * margin
-    fine = [one.element for one in looked_at if one.worst <= limit]
+    cheap = [one.element for one in looked_at if one.worst <= limit]
+    still = [element for element in cheap if not screen.tells(element)]
+    fine = [element for element in cheap if element not in still]
     generators = _closed(fine, lambda element: screen(element).worst <= limit)
-    return TransitionProposals(generators, tuple(looked_at))
+    away = sum(screen.leads_away(match.element) for match in found[:_SCREENED])
+    matched = min(len(found), _SCREENED)
+    return TransitionProposals(generators, tuple(looked_at), tuple(still), matched, away)
 
 
 class _Screen:
@@ -121,12 +132,25 @@ class _Screen:
             self._known[element] = self._screened(element)
         return self._known[element]
 
+    def leads_away(self, element: SignedPermutation) -> bool:
+        """Whether it takes rows to where there are few."""
+        return self(element).cost == np.inf and self._is_possible(element)
+
+    def _is_possible(self, element: SignedPermutation) -> bool:
+        # indicators have no sign
+        return not self._outside.choices or min(element.sign[-self._outside.choices :]) > 0
+
+    def tells(self, element: SignedPermutation) -> bool:
+        """Whether it moves all that matters far enough to tell."""
+        base = self._outside.rows(self._inside.numpy())
+        image = self._support.contains(element.as_map().apply(base.x)).numpy()
+        displaced = displacements(element, base.rows(image), self._seed)
+        return not hardly_moved(displaced, self._free, self._outside, self._seed)
+
     def _screened(self, element: SignedPermutation) -> Screened:
         image = element.as_map().apply(self._outside.x)
         inside = (self._inside & self._support.contains(image)).numpy()
-        cyclic = generated([element], MOST_ELEMENTS)
-        if self._outside.choices and min(element.sign[-self._outside.choices :]) < 0:
-            cyclic = None
+        cyclic = generated([element], MOST_ELEMENTS) if self._is_possible(element) else None
         share = inside.sum() / max(1, int(self._inside.sum()))
         if cyclic is None or share < KEPT or inside.sum() < SMALLEST_SAMPLE:
             return Screened(element, np.inf, np.inf)

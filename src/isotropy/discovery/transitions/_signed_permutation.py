@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from isotropy.groups import Group, Monomial
+from isotropy.groups import Monomial
 
 
 @dataclass(frozen=True)
@@ -126,36 +126,3 @@ def generated(
         if len(known) > most:
             return None
     return tuple(known)
-
-
-def group_of(generators: Sequence[SignedPermutation]) -> Group:
-    """The group, on all entries of an observation and an action."""
-    return Group([g.as_map() for g in generators])
-
-
-def group_name(elements: Sequence[SignedPermutation]) -> str:
-    """What a group of few elements is called, whatever it acts on.
-
-    Example:
-        >>> group_name(generated([SignedPermutation((1, 0), (1, 1))], 8))
-        'Z(2)'
-        >>> flips = [SignedPermutation((0, 1), (-1, 1)), SignedPermutation((0, 1), (1, -1))]
-        >>> group_name(generated(flips, 8))
-        'Z(2) x Z(2)'
-    """
-    size = len(elements)
-    orders = [g.order for g in elements]
-    if max(orders) == size:
-        return f"Z({size})"
-    if max(orders) == 2:
-        return " x ".join(["Z(2)"] * (size.bit_length() - 1))
-    for turn, k in zip(elements, orders, strict=True):
-        if 2 * k != size:
-            continue
-        powers = set(generated([turn], k) or ())
-        flips = [g for g in elements if g.order == 2 and g not in powers]
-        if any(g @ turn @ g == turn.inverse() for g in flips):
-            return f"D({k})"
-        if flips and all(g @ turn == turn @ g for g in flips):
-            return f"Z({k}) x Z(2)"
-    return f"a group of {size} elements"

@@ -108,7 +108,12 @@ class TransitionData:
         """A predictor of increments free of symmetry, best in deviations of the columns."""
         spread = self.spread
         scaled = fit_free_predictor(
-            self.x, self.increments / spread, "regression", groups=self.groups, seed=seed
+            self.x,
+            self.increments / spread,
+            "regression",
+            groups=self.groups,
+            trees=False,
+            seed=seed,
         )
         return replace(
             scaled,
