@@ -1,0 +1,72 @@
+"""Which symmetries are found in logs of simulated robots, and which are true.
+
+See ``README.md`` in this folder for what the columns mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import gymnasium
+import torch
+
+from isotropy import discover
+from isotropy._run import write_json
+from isotropy.discovery import Findings
+from isotropy.rl import collect_transitions, make_environment
+
+# None: no symmetry holds
+_TRUE = {
+    "Walker2d-v5": "Z(2)",
+    "Swimmer-v5": "Z(2)",
+    "Ant-v5": "D(4)",
+    "Pendulum-v1": "Z(2)",
+    "CartPole-v1": "Z(2)",
+    "Hopper-v5": None,
+    "HalfCheetah-v5": None,
+}
+
+
+def main() -> None:
+    args = _arguments()
+    torch.set_num_threads(1)
+    gymnasium.logger.min_level = gymnasium.logger.ERROR
+    print(f"{args.rows} transitions under random actions, seeds {args.seeds}\n")
+    print(f"{'environment':18}{'seed':>5}{'true':>7}  {'found':28}{'p':>9}{'CPU s':>8}")
+    rows = []
+    for id in args.ids:
+        for seed in args.seeds:
+            log = collect_transitions(make_environment(id), args.rows, seed=seed)
+            start = time.process_time()
+            found = discover(log, fit_models=False)
+            seconds = time.process_time() - start
+            row = {"id": id, "seed": seed, "true": _TRUE[id], "seconds": seconds, **_best(found)}
+            rows.append(row)
+            print(
+                f"{id:18}{seed:>5}{_TRUE[id] or '-':>7}  {row['found'] or '-':28}"
+                f"{row['p_value'] if row['found'] else float('nan'):>9.1g}{seconds:>8.0f}",
+                flush=True,
+            )
+    if args.json:
+        write_json(args.json, {"rows": rows, "transitions": args.rows})
+
+
+def _best(found: Findings) -> dict[str, str | float | None]:
+    if not found:
+        return {"found": None, "p_value": None}
+    return {"found": found[0].name, "p_value": found[0].p_value}
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ids", nargs="+", default=list(_TRUE), choices=list(_TRUE))
+    parser.add_argument("--seeds", nargs="+", type=int, default=[100, 101])
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--json", type=Path)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()
