@@ -107,3 +107,30 @@ def test_buffers_of_dictionaries_are_refused() -> None:
     buffer.add(s, s, np.zeros((1, 1)), np.zeros(1), np.zeros(1), [{}])
     with pytest.raises(TypeError, match="got DictReplayBuffer, whose observations are dictionar"):
         replay_transitions(buffer)
+
+
+def test_an_id_is_the_environment_it_makes() -> None:
+    by_id = collect_transitions("Pendulum-v1", 20, seed=5)
+    made = collect_transitions(gymnasium.make("Pendulum-v1"), 20, seed=5)
+    assert torch.equal(by_id.next_observations, made.next_observations)
+    # of 105 entries without make_environment
+    assert collect_transitions("Ant-v5", 2).observations.shape == (2, 27)
+    with pytest.raises(ValueError, match="did you mean Pendulum-v1"):
+        collect_transitions("Pendulum-v9", 2)
+
+
+def test_what_is_not_one_environment_of_vectors_is_said() -> None:
+    many = gymnasium.make_vec("Pendulum-v1", 2)
+    with pytest.raises(TypeError, match=r"expected one gymnasium environment, .* SyncVectorEnv: "):
+        collect_transitions(many, 5)
+    with pytest.raises(TypeError, match=r"expected one gymnasium environment, or its id, got int$"):
+        collect_transitions(3, 5)
+    box = gymnasium.spaces.Box(-1, 1, (2,))
+    env = gymnasium.make("Pendulum-v1").unwrapped
+    env.observation_space = gymnasium.spaces.Dict(goal=box)
+    with pytest.raises(ValueError, match=r"vectors, got Dict\('goal': Box.*FlattenObservation"):
+        collect_transitions(env, 5)
+    env.observation_space = box
+    env.action_space = gymnasium.spaces.Tuple([box])
+    with pytest.raises(ValueError, match=r"actions are vectors, got Tuple\(Box"):
+        collect_transitions(env, 5)

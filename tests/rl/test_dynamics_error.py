@@ -200,7 +200,7 @@ def test_clear_errors() -> None:
         dynamics_error("CartPole-v1", signs)
     with pytest.raises(ValueError, match=r"expected states of shape \(n, 4\), got \[3\]"):
         dynamics_error("CartPole-v1", states=[0.0, 1.0, 2.0])
-    with pytest.raises(ValueError, match="expected at least one state and one element, got 0"):
+    with pytest.raises(ValueError, match=r"expected at least one state .*, got n=0 and elements"):
         dynamics_error("CartPole-v1", n=0)
     with pytest.raises(TypeError, match="expected an id or a gymnasium environment, got object"):
         dynamics_error(object())
@@ -219,3 +219,78 @@ def test_text() -> None:
     assert [line.split("  ")[0] or line.split()[0] for line in text[2:]] == [
         "dynamics", "no", "contact", "reward", "of", "ended differently: 0 of 60",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "options"),
+    [
+        ("NormalizeObservation", {}),
+        ("NormalizeReward", {}),
+        ("RescaleAction", {"min_action": np.float32(-2), "max_action": np.float32(2)}),
+        ("TransformReward", {"func": abs}),
+    ],
+)
+def test_wrappers_that_change_what_is_seen_are_refused(wrapper: str, options: Any) -> None:
+    env = getattr(gymnasium.wrappers, wrapper)(make_environment("Swimmer-v5"), **options)
+    symmetry = environment_symmetry("Swimmer-v5")
+    with pytest.raises(ValueError, match=rf"got one within {wrapper}: measure env.unwrapped"):
+        dynamics_error(env, symmetry)
+    assert dynamics_error(env.unwrapped, symmetry, n=3).maximum < 1e-12
+
+
+class Shifted(gymnasium.ObservationWrapper):  # type: ignore[misc]
+    """Positions from elsewhere: a mirror about the origin no longer holds."""
+
+    def observation(self, observation: np.ndarray) -> np.ndarray:
+        return observation + np.array([1.0, 0, 0, 0])
+
+
+def put_shifted(env: Any, observation: np.ndarray) -> None:
+    env.unwrapped.at = observation - np.array([1.0, 0, 0, 0])
+
+
+def test_steps_go_through_wrappers_with_set_state() -> None:
+    symmetry = turned([-1.0, 1.0])
+    windy = Ball(0.05)
+    inner = dynamics_error(Ball(0.0), symmetry, set_state=put, n=10)
+    outer = dynamics_error(Shifted(Ball(0.0)), symmetry, set_state=put_shifted, n=10)
+    assert inner.maximum < 1e-6
+    assert inner.reward_maximum < 1e-6
+    # free motion does not know where it is; what is paid for the distance does
+    assert outer.maximum < 1e-6
+    assert outer.reward_maximum > 0.1
+    with pytest.raises(ValueError, match="got one within Shifted"):
+        dynamics_error(Shifted(windy), symmetry)
+
+
+def test_a_wrong_set_state_is_noticed() -> None:
+    def nothing(env: Any, observation: np.ndarray) -> None:
+        pass
+
+    def no_speed(env: Any, observation: np.ndarray) -> None:
+        env.unwrapped.at = np.concatenate([observation[:2], [0.0, 0.0]])
+
+    expected = "expected set_state to restore the state of an observation, got a next state"
+    for wrong in (nothing, no_speed, put_shifted):
+        with pytest.raises(ValueError, match=expected):
+            dynamics_error(Ball(0.0), turned([-1.0, 1.0]), set_state=wrong)
+
+
+def test_monitored_environments_are_measured() -> None:
+    monitor = pytest.importorskip("stable_baselines3.common.monitor").Monitor
+    env = monitor(make_environment("Walker2d-v5"))
+    assert dynamics_error(env, n=10).maximum < 1e-12
+
+
+def test_rows_without_states_are_left_out() -> None:
+    found = dynamics_error("Walker2d-v5", n=60)
+    touching = found.contact
+    parts = (found.errors, found.contact, found.rewards, found.reward_differences)
+    ended = found.termination_differs
+    alone = type(found)("n", *(part[touching] for part in parts), ended[touching])
+    free = type(found)("n", *(part[~touching] for part in parts), ended[~touching])
+    assert "no contact" in str(found)
+    assert "nan" not in str(alone)
+    assert "no contact" not in str(alone)
+    assert "  contact" in str(alone)
+    assert "contact" not in str(free)

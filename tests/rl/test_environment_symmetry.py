@@ -1,7 +1,12 @@
+from dataclasses import replace
+
 import pytest
 import torch
 
-from isotropy.groups import abstract_name
+from isotropy.data import Transitions
+from isotropy.discovery import Finding, discover
+from isotropy.groups import Z, abstract_name
+from isotropy.reps import Pseudoscalar, Scalar, Symmetry, V
 from isotropy.rl import (
     EnvironmentSymmetry,
     body_turn,
@@ -14,6 +19,7 @@ from isotropy.rl import (
     symmetric_network,
     vector,
     world_rotation,
+    world_turn,
 )
 
 
@@ -122,3 +128,108 @@ def test_errors() -> None:
         EnvironmentSymmetry.of([[1, 0], [1, 0, 2]], [[0], [0]])
     with pytest.raises(ValueError, match="expected at least one transformation"):
         described_symmetry([scalar("a")], [scalar("b")], [])
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("left hip", "right hip"),
+        ("Left hip", "Right hip"),
+        ("LEFT_hip", "right_hip"),
+        ("L_hip", "R_hip"),
+        ("hip l", "hip r"),
+    ],
+)
+def test_sides_are_exchanged_in_any_case(left: str, right: str) -> None:
+    joints = [hinge(left, "x"), hinge(right, "-x")]
+    symmetry = described_symmetry([scalar("r0"), *joints], joints, mirror("y"))
+    observation, action = symmetry.matrices(symmetry.elements())
+    swap = torch.tensor([[0.0, 1], [1, 0]], dtype=torch.float64)
+    assert torch.equal(observation[1], torch.block_diag(torch.ones(1, 1).double(), swap))
+    assert torch.equal(action[1], swap)
+    assert " <-> " in symmetry.generators[0]
+
+
+def test_words_claim_only_what_is_exchanged() -> None:
+    radius = [scalar("r"), vector("v", "xy")]
+    symmetry = described_symmetry(radius, [vector("push", "xy")], mirror("y"))
+    assert symmetry.generators == ("mirror across y",)
+    with pytest.raises(ValueError, match="got 'rotor 9' in none of 'r', 'v', 'push'"):
+        described_symmetry(radius, [vector("push", "xy")], mirror("y", [("rotor 9", "r")]))
+    with pytest.raises(ValueError, match=r"called 'L_knee', .* got no such part"):
+        described_symmetry(
+            [hinge("L_hip", "y"), hinge("R_hip", "y"), hinge("R_knee", "y")],
+            [scalar("a")],
+            mirror("y"),
+        )
+
+
+def test_the_table_shows_rows_of_the_matrices() -> None:
+    parts = [quaternion("torso"), hinge("left knee", "y"), hinge("right knee", "y")]
+    turns = [body_turn(90, "z"), mirror("y"), world_rotation("z")]
+    symmetry = described_symmetry(parts, parts[1:], turns[1:])
+    lines = symmetry.table().splitlines()
+    assert lines[:2] == [
+        "g1: mirror across y, left <-> right", "g2: world turned about z, as a rate of change",
+    ]  # fmt: skip
+    cells = {line.split("  ")[0]: line.split("  ")[1:] for line in lines[3:9]}
+    shown = {name: [cell.strip() for cell in row if cell.strip()] for name, row in cells.items()}
+    assert shown["torso x"] == ["−torso x", "−0.5 torso y"]
+    assert shown["torso w"] == ["same", "−0.5 torso z"]
+    assert shown["left knee"] == ["right knee", "same"]
+    turned = described_symmetry(parts[:1], [scalar("a")], turns[0]).table()
+    assert "torso z      −0.71 torso w + 0.71 torso z" in turned
+    plain = EnvironmentSymmetry.of([[1, 0]], [[[-1.0]]]).table()
+    assert "observation 0  observation 1" in plain
+
+
+def test_short_texts() -> None:
+    parts = [quaternion("torso"), vector("v")]
+    turned = described_symmetry(parts, [scalar("a")], body_turn(90, "z"), holds="approximately")
+    assert str(turned) == (
+        "Z(4): 7 entries (observation), Scalar (action); holds approximately; "
+        "8 elements, as q and −q are one orientation"
+    )
+    assert repr(turned) == "EnvironmentSymmetry('Z(4)', observation_size=7, action_size=1)"
+    mirrored = described_symmetry(parts, [scalar("a")], mirror("y"))
+    assert "elements" not in str(mirrored)
+    assert "elements" not in str(described_symmetry(parts[1:], [scalar("a")], world_turn(90)))
+
+
+def swinging(rows: int = 500) -> Transitions:
+    """A pendulum with friction and a motor, logged by angle and rate; its mirror holds."""
+    rng = torch.Generator().manual_seed(0)
+    s = torch.randn(rows, 2, generator=rng, dtype=torch.float64)
+    a = torch.rand(rows, 1, generator=rng, dtype=torch.float64) * 2 - 1
+    rate = s[:, 1:] + 0.1 * (a - 3 * torch.sin(s[:, :1]) - 0.2 * s[:, 1:])
+    return Transitions(s, a, torch.cat([s[:, :1] + 0.1 * rate, rate], 1))
+
+
+def test_a_symmetry_found_in_a_log() -> None:
+    names = ["angle", "rate"], ["torque"]
+    best = discover(swinging(), entry_names=names, fit_models=False).best
+    assert best is not None
+    symmetry = EnvironmentSymmetry.found(best)
+    assert str(symmetry) == "Z(2): 2*Pseudoscalar (observation), Pseudoscalar (action)"
+    assert symmetry.observation_names == ("angle", "rate")
+    assert symmetry.action_names == ("torque",)
+    assert "angle        −angle" in symmetry.table()
+    assert symmetry.holds is None
+    assert EnvironmentSymmetry.found(replace(best, approximate=True)).holds == "approximately"
+
+
+def test_findings_that_are_no_symmetry_of_an_environment() -> None:
+    def finding(symmetry: Symmetry | None, **more: object) -> Finding:
+        return Finding("n", "Z(2)", "signs", "transitions", symmetry=symmetry, **more)  # type: ignore[arg-type]
+
+    with pytest.raises(ValueError, match="expected a finding of transitions"):
+        EnvironmentSymmetry.found(finding(None))
+    with pytest.raises(ValueError, match="expected a finding of transitions"):
+        EnvironmentSymmetry.found(finding(Symmetry(Z(2), V, V)))
+    with pytest.raises(ValueError, match="moves s and s′ − s alike and keeps actions apart"):
+        EnvironmentSymmetry.found(finding(Symmetry(Z(2), V, Scalar)))
+    with pytest.raises(ValueError, match="moves s and s′ − s alike and keeps actions apart"):
+        EnvironmentSymmetry.found(finding(Symmetry(Z(2), 2 * Pseudoscalar, Scalar)))
+    with pytest.raises(ValueError, match=r"about the origin .* got one about \[1.0, 0.0\]"):
+        EnvironmentSymmetry.found(finding(Symmetry(Z(2), 2 * Pseudoscalar, Pseudoscalar),
+                                          centre=(1.0, 0.0)))  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from isotropy.rl._dynamics_error import dynamics_error
 from isotropy.rl._environment_descriptions import descriptions
 from isotropy.rl._known_environments import (
     environment_symmetries,
@@ -215,7 +216,8 @@ def test_names_of_symmetries() -> None:
         ("Humanoid-v5", {}, "of 45 entries from Humanoid-v5, got 348: .*include_cvel_in_obs"),
         (
             "Walker2d-v5", {"exclude_current_positions_from_observation": False},
-            r'of 17 entries from Walker2d-v5, got 18: make it with gymnasium.make\("Walker2d-v5"\)',
+            r'of 17 entries from Walker2d-v5, got 18: make it with gymnasium.make\("Walker2d-v5"\)'
+            ", without exclude_current_positions_from_observation=False",
         ),
         ("Ant-v4", {"use_contact_forces": True}, r'got 111: make .*make\("Ant-v4"\)'),
     ],
@@ -238,6 +240,16 @@ def test_wrapped_and_unregistered_environments() -> None:
 def test_unknown() -> None:
     with pytest.raises(ValueError, match=r"among Ant-v4, Ant-v5, .*, got 'Pong': .*described_sym"):
         environment_symmetry("Pong")
+    for id, meant in (
+        ("Walker2d", "Walker2d-v5"),
+        ("Walker2d-v3", "Walker2d-v5"),
+        ("Humanoid-v4", "Humanoid-v5"),
+        ("Cartpole-v0", "CartPole-v1"),
+    ):
+        with pytest.raises(ValueError, match=rf"got '{id}': did you mean {meant}\? Else describe"):
+            environment_symmetry(id)
+    with pytest.raises(ValueError, match="got 'LunarLander-v3': describe its observation"):
+        environment_symmetry("LunarLander-v3")
     with pytest.raises(ValueError, match="got 'MountainCar-v0'"):
         environment_symmetry(gymnasium.make("MountainCar-v0"))
     with pytest.raises(ValueError, match="symmetry of Hopper-v5 among mirror, got 'turn'"):
@@ -251,3 +263,46 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     assert environment_symmetry("Ant-v5").name == "D(4)"
     with pytest.raises(ImportError, match=r"for Ant-v5, got none: pip install \"isotropy\[rl\]\""):
         make_environment("Ant-v5")
+
+
+@pytest.mark.parametrize(
+    ("id", "name"), [(id, name) for id in known_environments() for name in descriptions()[id].names]
+)
+def test_each_holds_as_it_says(id: str, name: str) -> None:
+    """Against the simulator: steps and rewards."""
+    holds = environment_symmetry(id, name).holds
+    found = dynamics_error(id, name, n=40, elements=3)
+    rewards = found.reward_maximum / found.reward_spread
+    if holds == "exactly":
+        assert found.maximum < 1e-5
+        assert rewards < 1e-8
+    elif holds == "in dynamics only":
+        assert found.free_maximum < 1e-9
+        assert rewards > 0.1
+    elif holds == "approximately":
+        assert max(found.free_maximum, found.contact_maximum) > 1e-3
+        assert found.median < 0.4
+    else:
+        assert holds == "poorly"
+        assert found.median > 0.4
+
+
+def test_what_holds_is_not_known_of_other_observations_or_models() -> None:
+    env = make_environment("Swimmer-v5")
+    assert environment_symmetry(env).holds == "exactly"
+    wrapped = gymnasium.wrappers.RecordEpisodeStatistics(env)
+    assert environment_symmetry(wrapped).holds == "exactly"
+    assert environment_symmetry(gymnasium.wrappers.NormalizeObservation(env)).holds is None
+    rescaled = gymnasium.wrappers.RescaleAction(env, np.float32(-2), np.float32(2))
+    assert environment_symmetry(rescaled).holds is None
+    other = make_environment("Swimmer-v5", xml_file="swimmer.xml")
+    assert environment_symmetry(other).holds is None
+
+
+def test_wrappers_that_widen_are_named() -> None:
+    env = make_environment("Swimmer-v5")
+    expected = "of 8 entries from Swimmer-v5, got 9: leave out TimeAwareObservation, which changes"
+    with pytest.raises(ValueError, match=expected):
+        environment_symmetry(gymnasium.wrappers.TimeAwareObservation(env))
+    with pytest.raises(ValueError, match=r"got Box\(.*: leave out FrameStackObservation, which"):
+        environment_symmetry(gymnasium.wrappers.FrameStackObservation(env, 3))

@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -86,8 +88,8 @@ def test_directions_keep_their_cosine() -> None:
 
 def test_continuous_generators_are_derivatives() -> None:
     layout = EntryLayout([scalar("z"), quaternion("t"), vector("v"), axial("w"), hinge("h", "x")])
-    step = 1e-4
-    turned = layout.matrix(world_turn(np.rad2deg(step), "z"))
+    step = np.deg2rad(1)
+    turned = layout.matrix(world_turn(1, "z"))
     generator = layout.matrix(world_rotation("z"))
     assert torch.allclose(turned, torch.linalg.matrix_exp(step * generator), atol=1e-12)
 
@@ -135,3 +137,23 @@ def test_missing_axes() -> None:
             EntryLayout([part]).matrix(world_turn(90, "z"))
     with pytest.raises(ValueError, match=r"with all axes that .* mixes, got only 1"):
         EntryLayout([slide("x", "x")]).matrix(world_rotation("z"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "got"), [([], "none"), (["height"], "'height'"), ([scalar("a"), 3], "3")]
+)
+def test_what_is_no_part_is_shown(parts: list[Any], got: str) -> None:
+    with pytest.raises(ValueError, match=rf"such as scalar\(...\) or vector\(...\), got {got}$"):
+        EntryLayout(parts)
+
+
+def test_names_that_differ_in_case_alone() -> None:
+    parts = [scalar("F"), vector("f", "xy"), hinge("left hip", "y"), hinge("Right hip", "y")]
+    moved = EntryLayout(parts).matrix(mirror("x"))
+    swap = torch.tensor([[0.0, -1.0], [-1.0, 0.0]], dtype=torch.float64)
+    wanted = torch.block_diag(torch.tensor([1.0, -1.0, 1.0], dtype=torch.float64).diag(), swap)
+    assert torch.equal(moved, wanted)
+    with pytest.raises(ValueError, match="got 'right hip' of both 'left hip' and 'Left hip'"):
+        EntryLayout([scalar(f"{side} hip") for side in ("left", "Left", "right")]).matrix(
+            mirror("x")
+        )

@@ -150,3 +150,13 @@ def test_vectorised_environments(tmp_path: Path) -> None:
     both.combine(envs.obs_rms)
     torch.testing.assert_close(both.mean, envs.obs_rms.mean)
     assert both.count == 2 * envs.obs_rms.count
+
+
+def test_a_plain_environment_is_not_vectorised() -> None:
+    gymnasium = pytest.importorskip("gymnasium")
+    pytest.importorskip("stable_baselines3")
+    from isotropy.rl import VecEquivariantNormalize
+
+    env = gymnasium.make("Pendulum-v1")
+    with pytest.raises(TypeError, match=r"expected vectorised .*DummyVecEnv.*, got TimeLimit"):
+        VecEquivariantNormalize(env, "Pendulum-v1")

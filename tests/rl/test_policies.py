@@ -15,14 +15,15 @@ pytest.importorskip("stable_baselines3")
 
 import gymnasium
 from gymnasium import spaces
-from stable_baselines3 import SAC
+from stable_baselines3 import DDPG, PPO, SAC, TD3
 from stable_baselines3.common.policies import ContinuousCritic
 from stable_baselines3.sac.policies import Actor
 
-from isotropy.rl import EnvironmentSymmetry
+from isotropy.rl import EnvironmentSymmetry, RPPActorCriticPolicy, RPPTD3Policy
 from isotropy.rl._known_environments import environment_symmetry
 from isotropy.rl._magnitudes import magnitudes
 from isotropy.rl._sac_policies import EquivariantPolicy, RPPPolicy
+from isotropy.rl._symmetric_replay import SymmetricReplayBuffer
 
 # two limbs whose torques are exchanged and change sign; a height, a tilt and two angles
 SWAP = torch.tensor([[0.0, -1.0], [-1.0, 0.0]])
@@ -79,6 +80,7 @@ def inputs(symmetry: EnvironmentSymmetry, rows: int = 6) -> tuple[Tensor, Tensor
 KNOWN = [LIMBS, *map(environment_symmetry, ("Hopper-v5", "Walker2d-v5", "Ant-v5"))]
 
 
+@pytest.mark.filterwarnings("ignore:.* holds poorly:UserWarning")
 @pytest.mark.parametrize("symmetry", KNOWN, ids=["limbs", "hopper", "walker", "ant"])
 def test_equivariant_policy_commutes_with_every_element(symmetry: EnvironmentSymmetry) -> None:
     policy = policy_for(EquivariantPolicy, symmetry, last_layer_scale=1.0)
@@ -227,11 +229,13 @@ ROTATED = EnvironmentSymmetry.of(
 @pytest.mark.parametrize(
     ("symmetry", "sizes", "options", "message"),
     [
+        (LIMBS, (105, 2), {}, "expected observations of 4 entries for Z.2., got 105$"),
         (
-            LIMBS,
-            (105, 2),
+            environment_symmetry("Ant-v5"),
+            (105, 8),
             {},
-            "expected observations of 4 entries for Z.2., got 105: isotropy.rl.make_environment",
+            "expected observations of 27 entries for D.4., got 105: isotropy.rl.make_environment "
+            "leaves out what the symmetry of Ant-v5 does not describe",
         ),
         (LIMBS, (3, 2), {}, "expected observations of 4 entries for Z.2., got 3$"),
         (LIMBS, (4, 6), {}, "expected actions of 2 entries for Z.2., got 6"),
@@ -256,3 +260,57 @@ def test_no_symmetry_and_wrong_limits_are_said() -> None:
     uneven = spaces.Box(np.array([-1, -2], np.float32), np.array([1, 2], np.float32))
     with pytest.raises(ValueError, match=r"expected limits of actions that Z.2. keeps"):
         RPPPolicy(box, uneven, lambda _: 1e-3, LIMBS)
+
+
+@pytest.mark.parametrize("options", [{}, {"actor": "equivariant"}, {"critic": "equivariant"}])
+def test_a_warning_where_a_symmetry_is_known_not_to_hold(options: dict) -> None:
+    hopper, walker = map(environment_symmetry, ("Hopper-v5", "Walker2d-v5"))
+    kind = RPPPolicy if options else EquivariantPolicy
+    with pytest.warns(UserWarning, match=r"Z\(2\) holds poorly, .*: policies such as RPPPolicy"):
+        policy_for(kind, hopper, net_arch=[8], **options)
+    # no warnings: they are errors here
+    policy_for(kind, walker, net_arch=[8], **options)
+    policy_for(kind, LIMBS, net_arch=[8], **options)
+    policy_for(RPPPolicy, hopper, net_arch=[8])
+
+
+def test_images_in_a_buffer_warn_too() -> None:
+    boxes = [spaces.Box(-1, 1, (size,)) for size in (27, 8)]
+    ant = environment_symmetry("Ant-v5", "world rotation")
+    with pytest.warns(UserWarning, match=r"SO\(2\) holds in dynamics only"):
+        SymmetricReplayBuffer(10, *boxes, device="cpu", symmetry=ant)
+    SymmetricReplayBuffer(10, *boxes, device="cpu", symmetry="Ant-v5")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("symetry", "expected options of RPPPolicy, got 'symetry': did you mean symmetry[?]"),
+        ("netarch", "expected options of RPPPolicy, got 'netarch': did you mean net_arch[?]"),
+        ("flavour", "expected options of RPPPolicy, got 'flavour'$"),
+    ],
+)
+def test_unknown_options_are_named(option: str, message: str) -> None:
+    boxes = spaces.Box(-1, 1, (4,)), spaces.Box(-1, 1, (2,))
+    with pytest.raises(TypeError, match=message):
+        RPPPolicy(*boxes, lambda _: 1e-3, **{option: LIMBS})
+
+
+def test_policies_say_which_algorithm_they_are_for() -> None:
+    policies = RPPPolicy, RPPTD3Policy, RPPActorCriticPolicy
+    fitting = {SAC: RPPPolicy, TD3: RPPTD3Policy, DDPG: RPPTD3Policy}
+    told = "that {} is for, .*RPPPolicy is for SAC, RPPTD3Policy for TD3 and DDPG, RPPActorCritic"
+    small = {"symmetry": "Pendulum-v1", "net_arch": [8]}
+    for algorithm, right in fitting.items():
+        for policy in policies:
+            arguments = {"policy_kwargs": dict(small), "buffer_size": 10, "device": "cpu"}
+            if policy is right:
+                algorithm(policy, "Pendulum-v1", **arguments)
+                continue
+            with pytest.raises((TypeError, AttributeError), match=told.format(policy.__name__)):
+                algorithm(policy, "Pendulum-v1", **arguments)
+    with pytest.raises(TypeError, match=told.format("RPPTD3Policy")):
+        PPO(RPPTD3Policy, "Pendulum-v1", policy_kwargs=dict(small), device="cpu")
+    for policy in (RPPPolicy, RPPTD3Policy):
+        with pytest.raises(TypeError, match=r"expected a box of actions .* got Discrete\(2\)"):
+            policy(spaces.Box(-1, 1, (4,)), spaces.Discrete(2), lambda _: 1e-3, "CartPole-v1")

@@ -20,7 +20,7 @@ from isotropy.rl._known_environments import environment_symmetry, make_environme
 from isotropy.rl._td3_policies import EquivariantTD3Policy, RPPTD3Policy
 
 
-@pytest.mark.parametrize("id", ["Hopper-v5", "Ant-v5"])
+@pytest.mark.parametrize("id", ["Walker2d-v5", "Ant-v5"])
 def test_equivariant_policy_commutes_with_every_element(id: str) -> None:
     torch.manual_seed(0)
     symmetry = environment_symmetry(id)
@@ -42,6 +42,7 @@ def test_equivariant_policy_commutes_with_every_element(id: str) -> None:
             torch.testing.assert_close(of_turned, values, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.filterwarnings("ignore:.* holds poorly:UserWarning")
 @pytest.mark.parametrize("kind", [RPPTD3Policy, EquivariantTD3Policy])
 def test_trained_saved_and_loaded(kind: type[RPPTD3Policy], tmp_path: Path) -> None:
     env = make_environment("Hopper-v5")

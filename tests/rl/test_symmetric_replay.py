@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,7 +37,7 @@ def filled(symmetry: EnvironmentSymmetry, rows: int, **options: Any) -> Symmetri
     return buffer
 
 
-@pytest.mark.parametrize("id", ["Walker2d-v5", "Hopper-v5", "Ant-v5"])
+@pytest.mark.parametrize("id", ["Walker2d-v5", "Swimmer-v5", "Ant-v5"])
 def test_all_parts_are_transformed_by_one_element(id: str) -> None:
     torch.manual_seed(0)
     np.random.seed(0)  # noqa: NPY002  # what stable-baselines3 draws from
@@ -101,6 +103,52 @@ def test_normalised_after_it_is_transformed() -> None:
     assert torch.equal(normalised.actions, raw.actions)
 
 
+@pytest.mark.parametrize("id", ["Walker2d-v5", "Swimmer-v5", "CartPole-v1"])
+def test_buffers_go_from_device_to_device(id: str) -> None:
+    """``load_replay_buffer`` of stable-baselines3 sets the device and knows no more of a buffer."""
+    if id == "CartPole-v1":
+        buffer = SymmetricReplayBuffer(
+            2, spaces.Box(-9, 9, (4,)), spaces.Discrete(2), device="cpu", symmetry=CART
+        )
+        for action in (0, 1):
+            s = np.full((1, 4), 1.0 + action, np.float32)
+            buffer.add(s, s, np.array([[action]]), np.zeros(1), np.zeros(1), [{}])
+    else:
+        buffer = filled(environment_symmetry(id), 5)
+    which = torch.tensor([0, 1, 1])
+    stored = super(SymmetricReplayBuffer, buffer)._get_samples(np.array([0, 1, 1]))
+    expected = buffer.transformed(stored, which)
+    buffer.device = torch.device("meta")
+    assert buffer.sample(4).observations.device.type == "meta"
+    # numbers on this device are lost, so a buffer that saved them there could not come back
+    loaded = pickle.loads(pickle.dumps(buffer))
+    loaded.device = torch.device("cpu")
+    for one in (loaded, buffer):
+        found = one.transformed(stored, which)
+        assert torch.equal(found.observations, expected.observations)
+        assert torch.equal(found.actions, expected.actions)
+
+
+def test_saved_buffers_are_loaded(tmp_path: Path) -> None:
+    model = SAC(
+        "MlpPolicy",
+        make_environment("Pendulum-v1"),
+        seed=0,
+        device="cpu",
+        learning_starts=100,
+        replay_buffer_class=SymmetricReplayBuffer,
+        replay_buffer_kwargs={"symmetry": "Pendulum-v1"},
+        policy_kwargs={"net_arch": [8]},
+        buffer_size=50,
+    )
+    model.learn(20)
+    model.save_replay_buffer(tmp_path / "buffer.pkl")
+    model.load_replay_buffer(tmp_path / "buffer.pkl")
+    buffer = model.replay_buffer
+    assert isinstance(buffer, SymmetricReplayBuffer)
+    assert buffer.sample(8).observations.shape == (8, 3)
+
+
 def test_algorithms_learn_from_it() -> None:
     options: dict[str, Any] = {"seed": 0, "device": "cpu", "learning_starts": 20, "batch_size": 16}
     options["replay_buffer_class"] = SymmetricReplayBuffer
@@ -121,6 +169,24 @@ def test_algorithms_learn_from_it() -> None:
         **options,
     )
     assert other.learn(40)._n_updates > 0
+
+
+def test_limits_at_infinity_are_compared_too() -> None:
+    box = spaces.Box(-1, 1, (2,))
+    swap_signed = EnvironmentSymmetry.of([-np.eye(2)], [[[0.0, -1.0], [-1.0, 0.0]]])
+    inf = np.inf
+    fit = [([-inf, -inf], [inf, inf]), ([-1, -inf], [inf, 1]), ([-inf, -2], [2, inf])]
+    unfit = [([0, 0], [inf, inf]), ([-1, -inf], [inf, 2]), ([-1, -1], [inf, 1])]
+    for low, high in fit:
+        space = spaces.Box(np.array(low, np.float32), np.array(high, np.float32))
+        assert SymmetricReplayBuffer(5, box, space, symmetry=swap_signed).n_elements == 2
+    for low, high in unfit:
+        space = spaces.Box(np.array(low, np.float32), np.array(high, np.float32))
+        with pytest.raises(ValueError, match="expected limits of actions"):
+            SymmetricReplayBuffer(5, box, space, symmetry=swap_signed)
+    flip = EnvironmentSymmetry.of([-np.eye(2)], [[[-1.0]]])
+    with pytest.raises(ValueError, match="expected limits of actions"):
+        SymmetricReplayBuffer(5, box, spaces.Box(0, inf, (1,)), symmetry=flip)
 
 
 def test_what_does_not_fit_is_said() -> None:

@@ -72,3 +72,38 @@ def test_bad_axis() -> None:
 def test_bad_cycles(cycles: list[tuple[str, ...]]) -> None:
     with pytest.raises(ValueError, match="expected cycles of two or more different words, got"):
         mirror("y", cycles)
+
+
+@pytest.mark.parametrize("degrees", [1, 7.5, -90, 120, 360 / 7, 450])
+def test_angles_that_close(degrees: float) -> None:
+    assert not world_turn(degrees).continuous
+    assert not body_turn(degrees, "x").continuous
+
+
+@pytest.mark.parametrize("degrees", [1.234, 360 / 361, 57.29577951308232, float("nan")])
+def test_angles_that_do_not_close(degrees: float) -> None:
+    for turn in (world_turn, body_turn):
+        with pytest.raises(ValueError, match=r"expected an angle .* degrees: world_rotation\(\)"):
+            turn(degrees)
+
+
+@pytest.mark.parametrize(
+    ("name", "renamed"),
+    [
+        ("Left Knee", "Right Knee"),
+        ("RIGHT knee", "LEFT knee"),
+        ("l_knee", "r_knee"),
+        ("knee.R", "knee.L"),
+        ("lr_knee", "lr_knee"),
+    ],
+)
+def test_case_is_kept(name: str, renamed: str) -> None:
+    assert mirror("y").renamed(name) == renamed
+
+
+def test_words_that_names_have() -> None:
+    assert mirror("y").among(["L hip", "R hip"]).name == "mirror across y, l <-> r"
+    assert mirror("y").among(["r", "phi"]).cycles == ()
+    assert mirror("y").among(["left hip"]).name == "mirror across y, left <-> right"
+    with pytest.raises(ValueError, match="expected words that names of parts have, got 'port' in"):
+        mirror("y", [("port", "starboard")]).among(["left hip", "right hip"])

@@ -363,3 +363,54 @@ def _still(symmetry: EnvironmentSymmetry) -> TransitionModel:
         for weight in parameters:
             weight.zero_()
     return model
+
+
+def test_a_known_environment_by_its_id() -> None:
+    model = TransitionModel("Swimmer-v5", "equivariant", widths=(8,))
+    assert model.symmetry.observation_size == 8
+    assert model(torch.zeros(3, 8), torch.zeros(3, 2)).shape == (3, 8)
+    with pytest.raises(TypeError, match=r"EnvironmentSymmetry or the id .*, got int"):
+        TransitionModel(3)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="did you mean Swimmer-v5"):
+        TransitionModel("Swimmer-v9")
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_any_precision_comes_back_in_that_of_the_model(
+    flip: EnvironmentSymmetry, dtype: torch.dtype
+) -> None:
+    model = TransitionModel(flip, "equivariant", widths=(8,)).to(dtype)
+    s, a = torch.randn(5, 2, dtype=torch.float64), torch.randn(5, 3, 1, dtype=torch.float64)
+    expected = model.rollout(s.to(dtype), a.to(dtype))
+    for values in ((s, a), (s.numpy(), a.numpy()), (s.numpy(), a)):
+        got = model.rollout(*values)
+        assert got.dtype == dtype
+        assert torch.equal(got, expected)
+    one = model(s.numpy(), a[:, 0].numpy())
+    assert one.dtype == dtype
+    assert torch.equal(one, expected[:, 1])
+    # within vmap too, where tensors are wrapped
+    assert torch.allclose(torch.func.vmap(model)(s, a[:, 0]), expected[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("data", "got"),
+    [
+        ("log.npz", "str: Transitions.load reads a file"),
+        (torch.zeros(3, 2), "Tensor$"),
+        ({"observations": torch.zeros(3, 2)}, "dict$"),
+        ([torch.zeros(3, 2)], "Tensor$"),
+        (3, "int$"),
+    ],
+)
+def test_data_of_other_types_are_named(flip: EnvironmentSymmetry, data: Any, got: str) -> None:
+    model = TransitionModel(flip, "mlp", widths=(8,))
+    with pytest.raises(TypeError, match=f"expected Transitions or TransitionChunks, got {got}"):
+        fit_transition_model(model, data)
+    if not isinstance(data, list):
+        with pytest.raises(TypeError, match=f"expected Transitions or TransitionChunks, got {got}"):
+            model.fit_scales(data)
+        with pytest.raises(TypeError, match="expected Transitions, got"):
+            group_images(data, flip)
+        with pytest.raises(TypeError, match="expected a TransitionModel, got"):
+            fit_transition_model(data, _pulled(5, 0))

@@ -23,7 +23,7 @@ from isotropy.data._image_folder import (
 )
 from isotropy.data._tables import load_csv, load_frame, load_parquet
 from isotropy.data._tensors import check_task, group_numbers
-from isotropy.data._transitions import NEEDED, SPELLINGS
+from isotropy.data._transition_files import NEEDED, SPELLINGS
 
 _KNOWN = ".csv, .csv.gz, .tsv, .tsv.gz, .npz, .npy, .parquet, idx files or a folder"
 _SPLIT_FOLDERS = ("train", "test")
@@ -242,6 +242,9 @@ def _with_groups(data: Dataset, groups: Any) -> Dataset:
 def holds_transitions(path: str | os.PathLike[str]) -> bool:
     """Whether a file has observations, actions and the observations that followed.
 
+    One of the last two is enough where names are words: ``Transitions.load`` then finds the rest,
+    or says what is missing.
+
     Args:
         path: Any file or folder; only an ``.npz`` is opened, and only its list of names is read.
 
@@ -258,7 +261,10 @@ def holds_transitions(path: str | os.PathLike[str]) -> bool:
         return False
     with zipfile.ZipFile(path) as archive:
         names = {name.removesuffix(".npy").lower() for name in archive.namelist()}
-    return all(not names.isdisjoint(SPELLINGS[needed]) for needed in NEEDED)
+    there = [needed for needed in NEEDED if not names.isdisjoint(SPELLINGS[needed])]
+    words = {name for name in names if len(name) > 2}
+    spelled = [needed for needed in NEEDED if not words.isdisjoint(SPELLINGS[needed])]
+    return len(there) == len(NEEDED) or (len(spelled) > 1 and spelled[0] == "observations")
 
 
 def transition_names(

@@ -3,30 +3,16 @@
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy._run import atomic_write, generator
-
-SPELLINGS = {
-    "observations": ("observations", "obs", "states", "s"),
-    "actions": ("actions", "action", "act", "a"),
-    "next_observations": ("next_observations", "next_obs", "next_states", "s_next", "s2"),
-    "rewards": ("rewards", "reward", "r"),
-    "episodes": ("episodes", "episode"),
-    "terminals": ("terminals", "terminations", "terminated", "dones", "done"),
-    "timeouts": ("timeouts", "truncations", "truncated"),
-}
-NEEDED = ("observations", "actions", "next_observations")
-# what numpy raises at a file whose bytes are not what its header says
-_DAMAGED = (ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
+from isotropy._run import atomic_write
+from isotropy._run import generator as _source
+from isotropy.data._transition_files import NEEDED, check_suffix, read_transitions
 
 
 class TransitionChunks(NamedTuple):
@@ -99,21 +85,85 @@ class Transitions:
         return len(self.observations)
 
     def rows(self, index: Tensor | slice) -> Transitions:
-        """Some of the transitions; episodes stay where the index is a slice of rows in a row.
+        """Some of the transitions.
+
+        Episodes stay while rows of one stay next to each other, as in a slice, or where whole
+        episodes are left out. Where the index leaves out or exchanges rows within an episode, the
+        transitions are one by one, without episodes.
+
+        Args:
+            index: Whatever tensors take as an index of rows.
 
         Example:
-            >>> steps = Transitions(torch.zeros(9, 2), torch.zeros(9, 1), torch.ones(9, 2))
-            >>> len(steps.rows(slice(0, 4)))
-            4
+            >>> walk = torch.arange(7.0)[:, None]
+            >>> numbers = torch.tensor([0, 0, 0, 1, 1, 1])
+            >>> steps = Transitions(walk[:-1], walk[:-1], walk[1:], episodes=numbers)
+            >>> steps.rows(slice(1, 4)).episodes
+            tensor([0, 0, 1])
+            >>> steps.rows(torch.tensor([0, 2])).episodes is None
+            True
         """
-        in_a_row = isinstance(index, slice) and index.step in (None, 1)
         return Transitions(
             self.observations[index],
             self.actions[index],
             self.next_observations[index],
             None if self.rewards is None else self.rewards[index],
-            self.episodes[index] if in_a_row and self.episodes is not None else None,
+            self._kept_episodes(index),
         )
+
+    def _kept_episodes(self, index: Tensor | slice) -> Tensor | None:
+        if self.episodes is None:
+            return None
+        device = index.device if isinstance(index, Tensor) else None
+        follows = torch.arange(len(self), device=device)[index].diff().cpu() == 1
+        kept = self.episodes[index]
+        ends = (kept[1:] != kept[:-1]).cpu()
+        return kept if bool((follows | ends).all()) else None
+
+    def split(
+        self, share: float = 0.8, *, generator: torch.Generator | int | None = None
+    ) -> tuple[Transitions, Transitions]:
+        """Two parts, each of whole episodes, such as those to learn from and those to test on.
+
+        States of one episode resemble each other, so a test on rows of the same episodes is too
+        easy. Rows keep their order. Without episodes, rows are drawn one by one.
+
+        Args:
+            share: The share of all rows in the first part, as nearly as whole episodes allow.
+            generator: The source of randomness, or a seed.
+
+        Raises:
+            ValueError: If the share is not between 0 and 1, or there is one episode only.
+
+        Example:
+            >>> s = torch.arange(8.0)[:, None]
+            >>> steps = Transitions(s, s, s + 1, episodes=torch.arange(8) // 2)
+            >>> learn, test = steps.split(0.75, generator=0)
+            >>> len(learn), len(test), test.episodes.unique().numel()
+            (6, 2, 1)
+        """
+        if not 0 < share < 1:
+            raise ValueError(f"expected a share between 0 and 1, got {share!r}")
+        rows = torch.arange(len(self))
+        numbers = rows if self.episodes is None else self.episodes.cpu()
+        _, own, counts = numbers.unique(return_inverse=True, return_counts=True)
+        if len(counts) < 2:
+            raise ValueError(
+                "expected two or more episodes to split, got one: rows(slice(...)) cuts within it"
+            )
+        order = torch.randperm(len(counts), generator=_source(generator))
+        # how far off each number of episodes would be; neither part may be empty
+        off = (counts[order].cumsum(0)[:-1] - share * len(self)).abs()
+        first = torch.zeros(len(counts), dtype=torch.bool)
+        first[order[: int(off.argmin()) + 1]] = True
+        return self._whole(rows[first[own]]), self._whole(rows[~first[own]])
+
+    def _whole(self, index: Tensor) -> Transitions:
+        """Rows of whole episodes, also of those whose numbers come more than once."""
+        part = self.rows(index.to(self.observations.device))
+        if self.episodes is None or part.episodes is not None:
+            return part
+        return replace(part, episodes=self._stretch()[index].to(self.observations.device))
 
     def chunks(
         self, n: int, *, length: int = 10, generator: torch.Generator | int | None = None
@@ -136,9 +186,15 @@ class Transitions:
                 raise ValueError(f"expected a positive number of {name}, got {value!r}")
         starts = self._starts(length)
         if len(starts) == 0:
+            known = (
+                ""
+                if self.episodes is not None
+                else ", as there are no episodes, which rows(index) drops where rows of one are "
+                "left out or exchanged"
+            )
             raise ValueError(
                 f"expected {length} transitions that follow each other, got stretches of at most "
-                f"{int(torch.bincount(self._stretch()).max())}"
+                f"{int(torch.bincount(self._stretch()).max())}{known}"
             )
         drawn = starts[_draws(len(starts), n, generator)].to(self.observations.device)
         rows = drawn[:, None] + torch.arange(length, device=drawn.device)
@@ -169,7 +225,7 @@ class Transitions:
         Raises:
             ValueError: If its name does not end in ``.npz``, or its folder does not exist.
         """
-        _check_suffix(path)
+        check_suffix(path)
         arrays = {
             name: values.detach().cpu().numpy()
             for name, values in vars(self).items()
@@ -184,7 +240,10 @@ class Transitions:
 
         Names are those of ``save``, or others in use, such as ``obs``, ``act`` and ``next_obs``.
         Without ``episodes``, an episode ends with each of ``terminals`` and ``timeouts`` (as D4RL
-        names them) that is true.
+        names them) that is true. Where there are no next_observations, they are the observations
+        of the rows that follow, and the last row of every episode is left out; ends that such a
+        file does not tell, such as time limits where it has ``terminals`` only, are then taken
+        for steps.
 
         Args:
             path: The file. Python objects in it are never unpickled.
@@ -192,17 +251,10 @@ class Transitions:
         Raises:
             ValueError: If it is damaged, lacks an array, or the arrays do not fit together.
         """
-        _check_suffix(path)
-        found = _arrays(path)
-        for name in NEEDED:
-            if name not in found:
-                raise ValueError(
-                    f"{os.fspath(path)}: expected an array {name}, got "
-                    f"{', '.join(sorted(found)) or 'none'}"
-                )
+        check_suffix(path)
+        arrays = read_transitions(path)
         try:
-            s, a, following = (_tensor(found[name], floating=True) for name in NEEDED)
-            return Transitions(s, a, following, _optional(found, "rewards"), _episodes(found))
+            return Transitions(**arrays)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{os.fspath(path)}: {error}") from error
 
@@ -224,63 +276,7 @@ def _bad(values: Tensor) -> int:
 
 def _draws(available: int, n: int, seed: torch.Generator | int | None) -> Tensor:
     """``n`` places, all different while there are enough."""
-    source = generator(seed)
+    source = _source(seed)
     full = [torch.randperm(available, generator=source) for _ in range(n // available)]
     rest = torch.randperm(available, generator=source)[: n % available]
     return torch.cat([*full, rest])
-
-
-def _check_suffix(path: str | os.PathLike[str]) -> None:
-    if Path(path).suffix != ".npz":
-        raise ValueError(f"expected a file of transitions named .npz, got {os.fspath(path)!r}")
-
-
-def _arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The arrays of a file under the names of ``SPELLINGS``."""
-    with Path(path).open("rb") as file:
-        try:
-            archive = np.load(file, allow_pickle=False)
-            if isinstance(archive, np.ndarray):
-                raise ValueError("one array without a name")
-            spelled = {str(name).lower(): name for name in archive.files}
-            return {
-                ours: archive[spelled[found[0]]]
-                for ours, names in SPELLINGS.items()
-                if (found := [name for name in names if name in spelled])
-            }
-        except _DAMAGED as error:
-            got = (
-                "Python objects, which are never unpickled"
-                if "allow_pickle" in str(error)
-                else f"a damaged one ({error})"
-            )
-            raise ValueError(
-                f"{os.fspath(path)}: expected an archive of arrays, got {got}"
-            ) from error
-
-
-def _tensor(array: np.ndarray[Any, Any], *, floating: bool) -> Tensor:
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"expected numbers, got an array of {array.dtype}")
-    values = torch.from_numpy(np.ascontiguousarray(array))
-    # half precision has no place for the differences of states; one column is one number
-    if floating and values.dtype not in (torch.float32, torch.float64):
-        values = values.float()
-    return values.unsqueeze(1) if floating and values.ndim == 1 else values
-
-
-def _optional(found: dict[str, Any], name: str) -> Tensor | None:
-    if name not in found:
-        return None
-    values = _tensor(found[name], floating=False)
-    return values.flatten() if values.ndim == 2 and values.shape[1] == 1 else values
-
-
-def _episodes(found: dict[str, Any]) -> Tensor | None:
-    given = _optional(found, "episodes")
-    ends = [_optional(found, name) for name in ("terminals", "timeouts")]
-    known = [end.bool() for end in ends if end is not None]
-    if given is not None or not known:
-        return given
-    over = torch.stack(known).any(0)
-    return torch.cat([torch.zeros(1, dtype=torch.int64), over.long().cumsum(0)[:-1]])

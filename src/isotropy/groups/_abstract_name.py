@@ -17,6 +17,8 @@ _SAME = 1e-9
 def abstract_name(group: Group) -> str:
     """The usual name of a group: Z(n), D(n), SO(2), O(2), products of these, or by its order.
 
+    R is one continuous parameter that does not come back, as that of boosts.
+
     ``identify`` says which action of which group of the catalogue it is.
 
     Example:
@@ -38,13 +40,26 @@ def abstract_name(group: Group) -> str:
         return group.name
     (generator,) = (a.dense() for a in group.algebra)
     discrete = [h.dense() for h in group.discrete]
+    circle = "SO(2)" if _turns(generator) else "R"
     if not discrete:
-        return "SO(2)"
+        return circle
     reversing = [h for h in discrete if _same(h @ generator, -generator @ h)]
-    if len(discrete) == len(reversing) == 1:
+    if len(discrete) == len(reversing) == 1 and circle == "SO(2)":
         return "O(2)"
     rest = _finite_name(Group(discrete))
-    return f"{rest} with SO(2)" if reversing else f"{rest} x SO(2)"
+    return f"{rest} with {circle}" if reversing else f"{rest} x {circle}"
+
+
+def _turns(generator: Tensor) -> bool:
+    """Whether exp(tA) stays bounded, as rotations do and boosts, scalings and shears do not."""
+    if _same(generator, -generator.mT):
+        return True
+    values, vectors = torch.linalg.eig(generator)
+    size = float(values.abs().max())
+    if float(values.real.abs().max()) > _SAME * max(size, 1.0):
+        return False
+    # a shear has too few eigenvectors
+    return bool(torch.linalg.matrix_rank(vectors, rtol=1e-6) == len(generator))
 
 
 def _finite_name(group: Group) -> str:

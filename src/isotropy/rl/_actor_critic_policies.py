@@ -16,11 +16,11 @@ from isotropy.reps import Scalar, Symmetry
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._magnitudes import magnitudes
 from isotropy.rl._normalisation import linked_entries
-from isotropy.rl._policy_networks import NetworkChoice, require_plain_features
+from isotropy.rl._policy_networks import AsksItsAlgorithm, NetworkChoice, require_options
 from isotropy.rl._policy_spaces import fitting_symmetry
 
 
-class RPPActorCriticPolicy(ActorCriticPolicy):
+class RPPActorCriticPolicy(ActorCriticPolicy, AsksItsAlgorithm):
     """A policy for stable-baselines3's PPO and A2C with a prior towards a symmetry.
 
     Means of continuous actions, or logits of discrete ones, transform as actions do, and values
@@ -42,7 +42,7 @@ class RPPActorCriticPolicy(ActorCriticPolicy):
         **kwargs: As for stable-baselines3's ``ActorCriticPolicy``.
 
     Raises:
-        TypeError: If there is no symmetry, or a space is of another kind.
+        TypeError: If there is no symmetry, a space is of another kind, or an option is unknown.
         ValueError: If the symmetry does not fit the spaces, or mixes entries of actions other than
             by exchanging them and changing signs, or an option has no symmetric meaning.
 
@@ -73,9 +73,14 @@ class RPPActorCriticPolicy(ActorCriticPolicy):
         last_layer_scale: float = 0.01,
         **kwargs: Any,
     ) -> None:
-        require_plain_features(kwargs)
+        require_options(type(self), ActorCriticPolicy, kwargs)
         self.choice = NetworkChoice(
-            fitting_symmetry(symmetry, observation_space, action_space),
+            fitting_symmetry(
+                symmetry,
+                observation_space,
+                action_space,
+                strict="equivariant" in (actor or self._kind, critic or self._kind),
+            ),
             self._kind if actor is None else actor,
             self._kind if critic is None else critic,
             variances,

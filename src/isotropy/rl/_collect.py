@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.data import Transitions
+from isotropy.rl._known_environments import make_environment
 
 Array = NDArray[Any]
 
@@ -21,8 +22,9 @@ def collect_transitions(
     """Run an environment and keep what happens.
 
     Args:
-        env: A Gymnasium environment whose observations are vectors; its actions are vectors, or
-            numbered, which become columns of zeros with a one.
+        env: A Gymnasium environment whose observations are vectors, or the id of a known one, as
+            ``make_environment`` makes it; its actions are vectors, or numbered, which become
+            columns of zeros with a one.
         n: How many transitions to collect, in as many episodes as that takes.
         policy: A function from an observation to an action, or a model of Stable-Baselines3 (which
             is asked for actions drawn at random); by default actions are uniform.
@@ -35,19 +37,24 @@ def collect_transitions(
         episodes.
 
     Raises:
-        ValueError: If the observations are no vectors, or ``n`` is not positive.
+        TypeError: If this is not one environment.
+        ValueError: If the observations are no vectors, the actions neither vectors nor numbered,
+            ``n`` is not positive, or the id is not known.
 
     Example:
-        >>> import gymnasium
-        >>> steps = collect_transitions(gymnasium.make("CartPole-v1"), 50, seed=1)
+        >>> steps = collect_transitions("CartPole-v1", 50, seed=1)
         >>> steps.observations.shape, steps.actions.shape
         (torch.Size([50, 4]), torch.Size([50, 2]))
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"expected a positive number of transitions, got {n!r}")
-    shape = env.observation_space.shape
-    if shape is None or len(shape) != 1:
-        raise ValueError(f"expected an environment whose observations are vectors, got {shape}")
+    if isinstance(env, str):
+        made = make_environment(env)
+        try:
+            return collect_transitions(made, n, policy=policy, seed=seed)
+        finally:
+            made.close()
+    _require_one_environment(env)
     choose = _chooser(env, policy, seed)
     with torch.random.fork_rng(devices=[]):
         # torch.manual_seed would seed the streams of GPUs too, which nothing puts back
@@ -63,6 +70,23 @@ def collect_transitions(
         torch.from_numpy(rewards),
         torch.from_numpy(episodes),
     )
+
+
+def _require_one_environment(env: Any) -> None:
+    needed = ("reset", "step", "observation_space", "action_space")
+    if hasattr(env, "num_envs") or not all(hasattr(env, name) for name in needed):
+        many = ": collect from one of its environments at a time" * hasattr(env, "num_envs")
+        raise TypeError(
+            f"expected one gymnasium environment, or its id, got {type(env).__name__}{many}"
+        )
+    space, actions = env.observation_space, env.action_space
+    if space.shape is None or len(space.shape) != 1:
+        raise ValueError(
+            f"expected an environment whose observations are vectors, got {space}: "
+            "gymnasium.wrappers.FlattenObservation makes them vectors"
+        )
+    if actions.shape is None or (actions.shape == () and not hasattr(actions, "n")):
+        raise ValueError(f"expected an environment whose actions are vectors, got {actions}")
 
 
 def _steps(

@@ -18,10 +18,13 @@ from isotropy.rl._known_environments import (
     space_size,
 )
 from isotropy.rl._simulators import Array, SetState, Simulator, simulator
+from isotropy.rl._wrappers import changing_wrapper
 
 Policy: TypeAlias = Callable[[Array], Any]
 # states this many steps apart, in episodes of at most this many
 _APART, _LONGEST = 5, 100
+# steps that are taken again, and how far off they may be: a share of the step, and of rounding
+_REPLAYED, _CLOSE, _ROUNDING = 5, 1e-3, 1e-5
 
 
 def dynamics_error(
@@ -42,7 +45,9 @@ def dynamics_error(
     over one step f of the environment, for states of random episodes and all elements of the
     group but the identity. The whole state counts, in double precision and without the clipping of
     observations; positions that are not observed start at 0, and solvers start afresh. An
-    environment that is given, not named, is left in another state.
+    environment that is given, not named, is left in another state. Wrappers that change
+    observations, actions or rewards are measured only through ``set_state``: it is checked first,
+    on a few steps taken twice.
 
     Args:
         env: An id of ``known_environments()`` or a gymnasium environment.
@@ -58,8 +63,8 @@ def dynamics_error(
         seed: The seed of episodes, actions and elements.
 
     Raises:
-        ValueError: If observations or actions do not fit the symmetry, or there is no way to set
-            the state.
+        ValueError: If observations or actions do not fit the symmetry, there is no way to set the
+            state, wrappers change what is seen, or ``set_state`` does not restore a state.
         TypeError: If it is no gymnasium environment.
         ImportError: If gymnasium is missing.
 
@@ -68,6 +73,10 @@ def dynamics_error(
         >>> found.maximum, found.reward_maximum
         (0.0, 0.0)
     """
+    if n < 1 or elements < 1:
+        raise ValueError(
+            f"expected at least one state and one element, got n={n} and elements={elements}"
+        )
     if isinstance(env, str):
         made = make_environment(env)
         try:
@@ -77,9 +86,9 @@ def dynamics_error(
             )  # fmt: skip
         finally:
             made.close()
-    if n < 1 or elements < 1:
-        raise ValueError(f"expected at least one state and one element, got {n} and {elements}")
     require_gymnasium(env)
+    if set_state is None:
+        _require_plain(env)
     if not isinstance(symmetry, EnvironmentSymmetry):
         symmetry = environment_symmetry(env, symmetry)
     _require_sizes(env, symmetry)
@@ -87,6 +96,8 @@ def dynamics_error(
     if hasattr(env.action_space, "n"):
         _require_permutations(on_actions)
     simulated = simulator(env, set_state)
+    if set_state is not None:
+        _require_restored(simulated, seed)
     pairs = _started(simulated, states, n, policy, seed)
     on_states = simulated.on_states(on_observations)
     return _measured(_named(env, symmetry), simulated, pairs, on_states, on_actions)
@@ -128,6 +139,40 @@ def _stepped(simulated: Simulator, state: Array, action: Any) -> tuple[Array, fl
     touching = simulated.in_contact()
     _, reward, terminated, _ = simulated.step(action)
     return simulated.state(), reward, terminated, touching or simulated.in_contact()
+
+
+def _require_plain(env: Any) -> None:
+    wrapper = changing_wrapper(env)
+    if wrapper is not None:
+        raise ValueError(
+            "expected an environment that hands on the observations, actions and rewards of its "
+            f"simulator, got one within {wrapper}: measure env.unwrapped, or give set_state=, by "
+            "which steps go through the wrapper"
+        )
+
+
+def _require_restored(simulated: Simulator, seed: int) -> None:
+    """Take a few steps of an episode again, each from its state."""
+    space = deepcopy(simulated.env.action_space)
+    space.seed(seed)
+    seen, steps = simulated.reset(seed), []
+    for _ in range(_REPLAYED):
+        sampled = space.sample()
+        action = int(sampled) if hasattr(space, "n") else np.asarray(sampled, dtype=np.float64)
+        after, _, terminated, truncated = simulated.step(action)
+        steps.append((seen, action, after))
+        seen = after
+        if terminated or truncated:
+            break
+    for before, action, after in steps:
+        simulated.put(before)
+        again, *_ = simulated.step(action)
+        apart, moved = np.linalg.norm(again - after), np.linalg.norm(after - before)
+        if not apart <= _CLOSE * moved + _ROUNDING * (1 + np.linalg.norm(after)):
+            raise ValueError(
+                "expected set_state to restore the state of an observation, got a next state "
+                f"{apart:.2g} away from the one before, after a step of {moved:.2g}"
+            )
 
 
 def _started(

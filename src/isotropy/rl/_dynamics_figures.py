@@ -89,7 +89,8 @@ class DynamicsError:
         lines = [f"{self.name}: {n} states, {of_group}", _line("", "median", "maximum")]
         lines.append(_line("dynamics", self.median, self.maximum))
         if bool(self.contact.any()):
-            lines.append(_line("  no contact", self.free_median, self.free_maximum))
+            if not bool(self.contact.all()):
+                lines.append(_line("  no contact", self.free_median, self.free_maximum))
             lines.append(_line("  contact", self.contact_median, self.contact_maximum))
         lines.append(_line("reward", self.reward_median, self.reward_maximum))
         spread = self.reward_spread

@@ -5,25 +5,34 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from isotropy.groups import Group, LinearMap, MapLike, abstract_name
 from isotropy.reps import Rep, Scalar, Symmetry, joint_action
+from isotropy.rl._finding_blocks import finding_blocks
 from isotropy.rl._layout import EntryLayout
 from isotropy.rl._parts import Part
+from isotropy.rl._symmetry_table import entry_table, turns_quaternions_round
 from isotropy.rl._transformations import Transformation
 
+if TYPE_CHECKING:
+    from isotropy.discovery import Finding
 
-@dataclass(frozen=True)
+Holds: TypeAlias = Literal["exactly", "in dynamics only", "approximately", "poorly"]
+_LONGEST = 60  # texts of representations beyond this say nothing to a reader
+
+
+@dataclass(frozen=True, repr=False)
 class EnvironmentSymmetry:
     """A group that acts on observations and actions, so that transitions commute with it.
 
         s' = f(s, a)   ⟹   ρ_s(g) s' = f(ρ_s(g) s, ρ_a(g) a)
 
-    Made from a description (``described_symmetry``), from matrices (``of``), or taken from the list
-    of known environments (``environment_symmetry``).
+    Made from a description (``described_symmetry``), from matrices (``of``), from what was found in
+    a log (``found``), or taken from the list of known environments (``environment_symmetry``).
 
     Args:
         group: The group. Where an observation has quaternions, q and −q mean the same; turns of the
@@ -34,6 +43,9 @@ class EnvironmentSymmetry:
         generators: What its generators do, in words.
         observation_names: A name for each entry of an observation.
         action_names: A name for each entry of an action.
+        holds: How far it does: "exactly", with rewards; "in dynamics only", where rewards know a
+            direction; "approximately"; "poorly", where errors are about as large as steps. None
+            where that is not known: ``dynamics_error`` measures it.
 
     Example:
         >>> flip = EnvironmentSymmetry.of([[[-1.0, 0.0], [0.0, 1.0]]], [[[-1.0]]])
@@ -48,6 +60,7 @@ class EnvironmentSymmetry:
     generators: tuple[str, ...] = ()
     observation_names: tuple[str, ...] | None = None
     action_names: tuple[str, ...] | None = None
+    holds: Holds | None = None
 
     @staticmethod
     def of(
@@ -60,6 +73,7 @@ class EnvironmentSymmetry:
         generators: Sequence[str] = (),
         observation_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
+        holds: Holds | None = None,
     ) -> EnvironmentSymmetry:
         """From the matrices of generators, on observations and on actions.
 
@@ -72,6 +86,7 @@ class EnvironmentSymmetry:
             generators: What each generator does, in words.
             observation_names: A name for each entry of an observation.
             action_names: A name for each entry of an action.
+            holds: How far it is known to hold.
 
         Raises:
             ValueError: If there is no generator, or not as many on actions as on observations.
@@ -91,6 +106,40 @@ class EnvironmentSymmetry:
             tuple(generators),
             None if observation_names is None else tuple(observation_names),
             None if action_names is None else tuple(action_names),
+            holds,
+        )
+
+    @staticmethod
+    def found(finding: Finding) -> EnvironmentSymmetry:
+        """From what ``isotropy.discover`` found in logged transitions.
+
+        Args:
+            finding: A finding on (s, a) and s′ − s. It tells of dynamics, not of rewards.
+
+        Raises:
+            ValueError: If it is not about transitions, mixes observations with actions, or acts
+                about another point than the origin.
+
+        Example:
+            >>> from isotropy.discovery import Finding
+            >>> from isotropy.groups import Z
+            >>> from isotropy.reps import Pseudoscalar as P
+            >>> mirror = Symmetry(Z(2), 3 * P, 2 * P)
+            >>> finding = Finding("signs", "Z(2)", "−s, −a", "transitions", symmetry=mirror)
+            >>> print(EnvironmentSymmetry.found(finding))
+            Z(2): 2*Pseudoscalar (observation), Pseudoscalar (action)
+        """
+        n, discrete, algebra = finding_blocks(finding)
+        names = tuple(finding.input_names or ())
+        return EnvironmentSymmetry.of(
+            [m[:n, :n] for m in discrete],
+            [m[n:, n:] for m in discrete],
+            observation_algebra=[m[:n, :n] for m in algebra],
+            action_algebra=[m[n:, n:] for m in algebra],
+            generators=finding.action.split("; and "),
+            observation_names=names[:n] or None,
+            action_names=names[n:] or None,
+            holds="approximately" if finding.approximate else None,
         )
 
     @cached_property
@@ -132,10 +181,46 @@ class EnvironmentSymmetry:
             return self.group.elements()
         return self.group.sample(n, generator=generator)
 
+    def table(self) -> str:
+        """A line for every entry: its name, and what each generator makes of it.
+
+        Example:
+            >>> swap = EnvironmentSymmetry.of([[1, 0]], [[[-1.0]]], observation_names=["x", "y"])
+            >>> swap.table().splitlines()[2:5]
+            ['observation  g1', 'x            y', 'y            x']
+        """
+        spaces = []
+        for what, rep, names in (
+            ("observation", self.observation, self.observation_names),
+            ("action", self.action, self.action_names),
+        ):
+            discrete = [rep.rho(h).dense() for h in self.group.discrete]
+            algebra = [rep.drho(a).dense() for a in self.group.algebra]
+            called = names or [f"{what} {k}" for k in range(rep.size())]
+            spaces.append((what, called, discrete, algebra))
+        return entry_table(spaces, self.generators)
+
     def __str__(self) -> str:
-        texts = [rep._text(self.group) for rep in (self.observation, self.action)]
-        texts = [text.removeprefix("(").split(").on(")[0].split(".on(")[0] for text in texts]
-        return f"{self.name}: {texts[0]} (observation), {texts[1]} (action)"
+        texts = []
+        for what, rep in (("observation", self.observation), ("action", self.action)):
+            text = rep._text(self.group).removeprefix("(").split(").on(")[0].split(".on(")[0]
+            # blocks of a group's own matrices mean nothing to a reader
+            plain = len(text) <= _LONGEST and "Block" not in text
+            texts.append(f"{text if plain else f'{rep.size()} entries'} ({what})")
+        said = [f"{self.name}: {', '.join(texts)}"]
+        if self.holds is not None:
+            said.append(f"holds {self.holds}")
+        if self.group.is_discrete and self.observation_names is not None:
+            elements = self.matrices(self.elements())
+            if turns_quaternions_round(self.observation_names, *elements):
+                said.append(f"{len(elements[0])} elements, as q and −q are one orientation")
+        return "; ".join(said)
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.name!r}, observation_size={self.observation_size}, "
+            f"action_size={self.action_size})"
+        )
 
 
 def described_symmetry(
@@ -144,6 +229,7 @@ def described_symmetry(
     transformations: Sequence[Transformation] | Transformation,
     *,
     name: str | None = None,
+    holds: Holds | None = None,
 ) -> EnvironmentSymmetry:
     """The symmetry of an environment from what its observation and action are made of.
 
@@ -153,9 +239,11 @@ def described_symmetry(
         transformations: The generators: ``mirror``, ``body_turn``, ``world_turn``,
             ``world_rotation``.
         name: What to call it; by default told from the group.
+        holds: How far it is known to hold.
 
     Raises:
-        ValueError: If a transformation takes a part to what is not described.
+        ValueError: If a transformation takes a part to what is not described, or exchanges words
+            that no part has.
 
     Example:
         >>> from isotropy.rl import hinge, mirror, scalar, vector
@@ -175,6 +263,8 @@ def described_symmetry(
     if not chosen:
         raise ValueError("expected at least one transformation, such as mirror('y'), got none")
     sides = EntryLayout(observation), EntryLayout(action)
+    names = dict.fromkeys(part.name for side in sides for part in side.parts)
+    chosen = [transformation.among(names) for transformation in chosen]
     discrete = [t for t in chosen if not t.continuous]
     continuous = [t for t in chosen if t.continuous]
     return EnvironmentSymmetry.of(
@@ -186,6 +276,7 @@ def described_symmetry(
         generators=[t.name for t in (*discrete, *continuous)],
         observation_names=sides[0].entry_names,
         action_names=sides[1].entry_names,
+        holds=holds,
     )
 
 
@@ -194,9 +285,12 @@ def _physical_name(
 ) -> str:
     """The name of what is done to body and world, where q and −q are one orientation."""
     names = list(dict.fromkeys(part.name for side in sides for part in side.parts))
+    places = {name.casefold(): place for place, name in enumerate(names)}
+    places |= {name: place for place, name in enumerate(names)}
     h = []
     for t in discrete:
-        moved = torch.tensor([names.index(t.renamed(name)) for name in names])
+        renamed = (t.renamed(name) for name in names)
+        moved = torch.tensor([places.get(new, places[new.casefold()]) for new in renamed])
         relabelled = torch.eye(len(names), dtype=torch.float64)[moved].mT
         h.append(torch.block_diag(*t.matrices, relabelled))
     a = [torch.block_diag(*t.matrices, torch.zeros(len(names), len(names))) for t in continuous]

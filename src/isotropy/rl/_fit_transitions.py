@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +14,7 @@ from isotropy._run import ProgressCallback, Step, generator, spawn
 from isotropy.data import TransitionChunks, Transitions
 from isotropy.nn import tensor_priors
 from isotropy.rl._models_alike import require_alike
-from isotropy.rl._transition_models import TransitionModel
+from isotropy.rl._transition_models import TransitionModel, require_transitions
 from isotropy.rl._transition_recipe import TransitionRecipe
 
 __all__ = ["TransitionRecipe", "fit_transition_model"]
@@ -49,6 +49,7 @@ def fit_transition_model(
         progress: Told about every hundredth of the steps.
 
     Raises:
+        TypeError: If something is no TransitionModel, or neither Transitions nor TransitionChunks.
         ValueError: If there are not as many data as models, or these differ in kind, size,
             symmetry or prior, or a gradient is not finite at any step after the first.
 
@@ -62,10 +63,7 @@ def fit_transition_model(
         >>> bool((model(s, a) - steps.next_observations).abs().mean() < 0.01)
         True
     """
-    models = [model] if isinstance(model, TransitionModel) else list(model)
-    sets: list[Data] = (
-        [data] * len(models) if isinstance(data, Transitions | TransitionChunks) else list(data)
-    )
+    models, sets = _listed(model, data)
     chosen = TransitionRecipe() if recipe is None else recipe
     if not models or len(sets) != len(models):
         raise ValueError(
@@ -82,6 +80,27 @@ def fit_transition_model(
             progress(Step(step, chosen.steps, "transition models"))
         training.advance(step)
     training.finish()
+
+
+def _listed(
+    model: TransitionModel | Sequence[TransitionModel], data: Data | Sequence[Data]
+) -> tuple[list[TransitionModel], list[Data]]:
+    models = [model] if isinstance(model, TransitionModel) else _each(model)
+    for one in models:
+        if not isinstance(one, TransitionModel):
+            raise TypeError(f"expected a TransitionModel, got {type(one).__name__}")
+    if isinstance(data, Transitions | TransitionChunks):
+        return models, [data] * len(models)
+    sets = _each(data)
+    for own in sets:
+        require_transitions(own)
+    return models, sets
+
+
+def _each(given: Any) -> list[Any]:
+    """The things in a list; what is none is one thing, to be named in an error."""
+    one = isinstance(given, str | Mapping) or not isinstance(given, Iterable)
+    return [given] if one else list(given)
 
 
 def _stretches(data: Data) -> TransitionChunks:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from difflib import get_close_matches
 from typing import Any
 
 from isotropy.rl._environment_descriptions import Description, descriptions
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
+from isotropy.rl._wrappers import changing_wrapper, resizing_wrapper
 
 
 def environment_symmetry(env: Any, name: str | None = None) -> EnvironmentSymmetry:
@@ -13,7 +16,9 @@ def environment_symmetry(env: Any, name: str | None = None) -> EnvironmentSymmet
 
     Locomotion of the thesis (section 3.6, Table 3.2) and classic control. An id stands for the
     environment as ``make_environment`` makes it: Ant-v5 without contact forces, Humanoid-v5 with
-    positions and velocities only. How far a symmetry holds is measured by ``dynamics_error``.
+    positions and velocities only. How far a symmetry holds is in ``holds``, as ``dynamics_error``
+    measured it; of a model of one's own, or behind wrappers that change what is seen, done or
+    paid, it is not known.
 
     Args:
         env: An id such as "Walker2d-v5", or a gymnasium environment.
@@ -26,9 +31,9 @@ def environment_symmetry(env: Any, name: str | None = None) -> EnvironmentSymmet
 
     Example:
         >>> print(environment_symmetry("Swimmer-v5"))
-        Z(2): 7*Pseudoscalar+Scalar (observation), 2*Pseudoscalar (action)
-        >>> environment_symmetry("Ant-v5").name
-        'D(4)'
+        Z(2): 7*Pseudoscalar+Scalar (observation), 2*Pseudoscalar (action); holds exactly
+        >>> environment_symmetry("Ant-v5").name, environment_symmetry("Hopper-v5").holds
+        ('D(4)', 'poorly')
     """
     id, description = _described(env)
     if name is not None and name not in description.names:
@@ -38,6 +43,8 @@ def environment_symmetry(env: Any, name: str | None = None) -> EnvironmentSymmet
     symmetry = description.symmetry(description.names[0] if name is None else name)
     if not isinstance(env, str):
         _require_fit(env, id, description, symmetry)
+        if changing_wrapper(env) or "xml_file" in _options_of(env):
+            return replace(symmetry, holds=None)
     return symmetry
 
 
@@ -96,9 +103,12 @@ def _described(env: Any) -> tuple[str, Description]:
     id = env if isinstance(env, str) else _id_of(env)
     if id in known:
         return id, known[id]
+    # the latest version first
+    near = get_close_matches(id, sorted(known, reverse=True), n=1, cutoff=0.7)
+    meant = f"did you mean {near[0]}? Else " if near else ""
     raise ValueError(
-        f"expected an environment among {', '.join(known)}, got {id!r}: describe its observation "
-        "and action with described_symmetry"
+        f"expected an environment among {', '.join(known)}, got {id!r}: {meant}describe its "
+        "observation and action with described_symmetry"
     )
 
 
@@ -117,20 +127,51 @@ def _id_of(env: Any) -> str:
     return str(id or kind.__qualname__)
 
 
+def _options_of(env: Any) -> dict[str, Any]:
+    """With what it was made."""
+    return dict(getattr(getattr(env, "spec", None), "kwargs", None) or {})
+
+
 def _require_fit(
     env: Any, id: str, description: Description, symmetry: EnvironmentSymmetry
 ) -> None:
-    for what, space, size in (
-        ("observations", env.observation_space, symmetry.observation_size),
-        ("actions", env.action_space, symmetry.action_size),
+    for what, size in (
+        ("observation", symmetry.observation_size),
+        ("action", symmetry.action_size),
     ):
+        space = getattr(env, f"{what}_space")
         got = space_size(space)
-        if got != size:
+        if got == size:
+            continue
+        wrapper = resizing_wrapper(env, f"{what}_space")
+        if wrapper is not None:
+            advice = f"leave out {wrapper}, which changes them"
+        else:
             options = "".join(f", {key}={value}" for key, value in description.options.items())
-            raise ValueError(
-                f"expected {what} of {size} entries from {id}, got {space if got is None else got}:"
-                f' make it with gymnasium.make("{id}"{options})'
-            )
+            advice = f'make it with gymnasium.make("{id}"{options})'
+            given = [
+                f"{key}={value}"
+                for key, value in _options_of(env).items()
+                if key not in description.options and isinstance(value, bool)
+            ]
+            advice += f", without {', '.join(given)}" if given else ""
+        raise ValueError(
+            f"expected {what}s of {size} entries from {id}, got {space if got is None else got}: "
+            f"{advice}"
+        )
+
+
+def wider_by_default(size: int) -> str | None:
+    """The environment of which a symmetry of this width leaves out entries, by its id.
+
+    Example:
+        >>> wider_by_default(27), wider_by_default(11)
+        ('Ant-v5', None)
+    """
+    for id, description in descriptions().items():
+        if description.options and sum(part.size for part in description.observation) == size:
+            return id
+    return None
 
 
 def space_size(space: Any) -> int | None:

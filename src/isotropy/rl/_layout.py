@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
@@ -40,13 +41,7 @@ class EntryLayout:
     parts: tuple[Part, ...]
 
     def __init__(self, parts: Iterable[Part | Sequence[Part]]) -> None:
-        flat: list[Part] = []
-        for part in parts:
-            flat += [part] if isinstance(part, Part) else list(part)
-        if not flat or not all(isinstance(part, Part) for part in flat):
-            raise ValueError(
-                "expected a list of parts such as scalar(...) or vector(...), got none"
-            )
+        flat = _flat(parts)
         names = [part.name for part in flat]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -85,23 +80,45 @@ class EntryLayout:
         """How a transformation acts: ρ(g), or dρ(A) of a continuous one, (size, size).
 
         Raises:
-            ValueError: If it takes a part to one that is not there or does not fit, mixes axes of
-                which some are missing, or mirrors the body without its world.
+            ValueError: If it takes a part to one that is not there or does not fit, or two to one,
+                mixes axes of which some are missing, or mirrors the body without its world.
         """
         by_name, places = {part.name: part for part in self.parts}, self.places()
+        in_any_case = {part.name.casefold(): part for part in self.parts}
+        if transformation.usual:
+            transformation = transformation.among(by_name)
         found = torch.zeros(self.size, self.size, dtype=torch.float64)
+        made_of: dict[str, str] = {}
         for part in self.parts:
             name = transformation.renamed(part.name)
-            target = by_name.get(name)
+            target = by_name.get(name) or in_any_case.get(name.casefold())
             if target is None or (target.kind, target.size) != (part.kind, part.size):
                 got = "no such part" if target is None else f"a {target.kind} of {target.size}"
                 raise ValueError(
                     f"expected a {part.kind} of size {part.size} called {name!r}, which "
                     f"{transformation.name!r} makes of {part.name!r}, got {got}"
                 )
-            rows, columns = torch.tensor(places[name]), torch.tensor(places[part.name])
+            other = made_of.setdefault(target.name, part.name)
+            if other != part.name:
+                raise ValueError(
+                    f"expected {transformation.name!r} to make different parts of different ones, "
+                    f"got {target.name!r} of both {other!r} and {part.name!r}"
+                )
+            rows, columns = torch.tensor(places[target.name]), torch.tensor(places[part.name])
             found[rows[:, None], columns] = _block(part, target, transformation)
         return found
+
+
+def _flat(parts: Iterable[Part | Sequence[Part]]) -> list[Part]:
+    """Parts one after another, or an error that shows what is none."""
+    flat: list[Part] = []
+    for part in parts:
+        flat += part if isinstance(part, list | tuple) else [cast(Part, part)]
+    wrong = [part for part in flat if not isinstance(part, Part)]
+    if wrong or not flat:
+        got = repr(wrong[0]) if wrong else "none"
+        raise ValueError(f"expected a list of parts such as scalar(...) or vector(...), got {got}")
+    return flat
 
 
 def _block(part: Part, target: Part, transformation: Transformation) -> Tensor:

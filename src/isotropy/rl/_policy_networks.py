@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from difflib import get_close_matches
+from inspect import signature
 from math import inf
 from numbers import Real
 from typing import Any, get_args
 
 import torch
+from gymnasium import spaces
 from stable_baselines3.common.policies import ContinuousCritic
 from stable_baselines3.common.torch_layers import FlattenExtractor
 from torch import Tensor, nn
@@ -75,6 +78,59 @@ def scale_last_layer(layer: nn.Module, scale: float) -> None:
     with torch.no_grad():
         for weight in layer.parameters():
             weight.mul_(scale)
+
+
+def require_options(policy: type[nn.Module], base: type[nn.Module], kwargs: dict[str, Any]) -> None:
+    """Refuse options that no policy has, that stand between observations and networks, or noise.
+
+    Args:
+        policy: The policy that was asked for.
+        base: The policy of stable-baselines3 that these are passed on to.
+        kwargs: What is passed on.
+
+    Raises:
+        TypeError: If one is unknown.
+        ValueError: If one has no symmetric meaning.
+    """
+    known, ours = (signature(one).parameters for one in (base, policy))
+    for name in kwargs:
+        if name in known:
+            continue
+        if name in ("use_sde", "n_critics"):  # which algorithms add to what users ask for
+            raise TypeError(_other_algorithm(policy))
+        near = get_close_matches(name, [*ours, *known], n=1)
+        meant = f": did you mean {near[0]}?" if near else ""
+        raise TypeError(f"expected options of {policy.__name__}, got {name!r}{meant}")
+    require_plain_features(kwargs)
+
+
+def require_box(policy: type[nn.Module], action_space: spaces.Space[Any]) -> None:
+    """Refuse actions that are no box, which only policies for PPO and A2C take."""
+    if not isinstance(action_space, spaces.Box):
+        raise TypeError(
+            f"expected a box of actions for {policy.__name__}, got {action_space}: discrete ones "
+            "are for RPPActorCriticPolicy, with PPO or A2C"
+        )
+
+
+def _other_algorithm(policy: type[nn.Module]) -> str:
+    return (
+        f"expected an algorithm that {policy.__name__} is for, and its options, got another's: "
+        "RPPPolicy is for SAC, RPPTD3Policy for TD3 and DDPG, RPPActorCriticPolicy for PPO and A2C"
+    )
+
+
+class AsksItsAlgorithm(nn.Module):
+    """A policy that says so where an algorithm asks for what only policies of another have."""
+
+    def __getattr__(self, name: str) -> Any:
+        """What torch's modules find, or why there is no such thing."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name not in ("actor", "actor_target", "q_net"):
+                raise
+            raise AttributeError(_other_algorithm(type(self))) from None
 
 
 def require_plain_features(policy_kwargs: dict[str, Any]) -> None:

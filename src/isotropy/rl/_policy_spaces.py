@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from math import prod
 
 import numpy as np
@@ -9,14 +10,9 @@ import torch
 from gymnasium import spaces
 from torch import Tensor
 
-from isotropy.reps import Rep
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
-from isotropy.rl._known_environments import environment_symmetry
-from isotropy.rl._magnitudes import (
-    acts_by_permutations,
-    acts_by_signed_permutations,
-    magnitudes,
-)
+from isotropy.rl._known_environments import environment_symmetry, wider_by_default
+from isotropy.rl._magnitudes import acts_by_permutations, acts_by_signed_permutations
 
 _CLOSE = 1e-6
 
@@ -25,6 +21,8 @@ def fitting_symmetry(
     symmetry: EnvironmentSymmetry | str | None,
     observation_space: spaces.Space[np.ndarray],
     action_space: spaces.Space[np.ndarray] | None = None,
+    *,
+    strict: bool = False,
 ) -> EnvironmentSymmetry:
     """A symmetry of an environment with these spaces, or an error that says why it is none.
 
@@ -33,6 +31,8 @@ def fitting_symmetry(
         observation_space: A box with as many entries as the symmetry acts on.
         action_space: The same for actions: a box that the group maps to itself, or as many
             discrete actions as it permutes; not looked at where None.
+        strict: Whether what is built takes the symmetry to hold, so that a warning is due where it
+            is known not to.
 
     Raises:
         TypeError: If something else is given.
@@ -59,16 +59,25 @@ def fitting_symmetry(
         raise TypeError(f"expected a box of observations, got {observation_space}")
     size = prod(observation_space.shape)
     if size != symmetry.observation_size:
+        id = wider_by_default(symmetry.observation_size)
         hint = (
-            ": isotropy.rl.make_environment leaves out what the symmetries of Ant-v5 and "
-            "Humanoid-v5 do not describe"
+            f": isotropy.rl.make_environment leaves out what the symmetry of {id} does not describe"
+            if id is not None and size > symmetry.observation_size
+            else ""
         )
         raise ValueError(
             f"expected observations of {symmetry.observation_size} entries for {symmetry.name}, "
-            f"got {size}{hint if size > symmetry.observation_size else ''}"
+            f"got {size}{hint}"
         )
     if action_space is not None:
         _require_actions(symmetry, action_space)
+    if strict and symmetry.holds not in (None, "exactly"):
+        warnings.warn(
+            f"{symmetry.name} holds {symmetry.holds}, and is here taken to hold exactly: policies "
+            "such as RPPPolicy, without images in the replay buffer, can depart from it",
+            UserWarning,
+            stacklevel=3,
+        )
     return symmetry
 
 
@@ -97,19 +106,24 @@ def _require_actions(symmetry: EnvironmentSymmetry, space: spaces.Space[np.ndarr
 
 
 def _keeps_box(symmetry: EnvironmentSymmetry, space: spaces.Box) -> bool:
-    """Whether the middle of a box stays where it is, and its sides are exchanged."""
+    """Whether every generator takes the sides of a box to sides, those at infinity too."""
     if not acts_by_signed_permutations(symmetry.action):
         return True  # what mixes entries keeps no box; who needs it to says so
-    sides = (
+    low, high = (
         torch.from_numpy(np.array(side)).double().flatten() for side in (space.low, space.high)
     )
-    low, high = sides
-    if not bool((low.isfinite() & high.isfinite()).all()):
-        return True
-    sizes = magnitudes(symmetry.action)
-    return _is_kept(symmetry.action, low + high) and _is_kept(sizes, high - low)
+    _, discrete = symmetry.action.generators()
+    for h in discrete:
+        signed = h.dense()
+        # a matrix times infinity is not a number, so entries are taken one by one
+        source = signed.abs().argmax(-1)
+        negative = signed.sum(-1) < 0
+        moved_low = torch.where(negative, -high[source], low[source])
+        moved_high = torch.where(negative, -low[source], high[source])
+        if not (_close(moved_low, low) and _close(moved_high, high)):
+            return False
+    return True
 
 
-def _is_kept(rep: Rep, x: Tensor) -> bool:
-    _, discrete = rep.generators()
-    return all(bool(((h.dense() @ x - x).abs() < _CLOSE).all()) for h in discrete)
+def _close(x: Tensor, y: Tensor) -> bool:
+    return bool(torch.isclose(x, y, rtol=_CLOSE, atol=_CLOSE).all())

@@ -17,9 +17,11 @@ from isotropy.reps import Symmetry
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._magnitudes import magnitudes
 from isotropy.rl._policy_networks import (
+    AsksItsAlgorithm,
     NetworkChoice,
     SymmetricCritic,
-    require_plain_features,
+    require_box,
+    require_options,
     scale_last_layer,
 )
 from isotropy.rl._policy_spaces import fitting_symmetry
@@ -62,7 +64,7 @@ class SymmetricActor(Actor):
         self.training = mode
 
 
-class RPPPolicy(SACPolicy):
+class RPPPolicy(SACPolicy, AsksItsAlgorithm):
     """A policy for stable-baselines3's SAC with a prior towards a symmetry (thesis 3.6.1).
 
     Actor and critics are networks with residual pathway priors: they start, and prefer to stay,
@@ -88,7 +90,7 @@ class RPPPolicy(SACPolicy):
             ``optimizer_kwargs={"betas": (0.5, 0.999)}``.
 
     Raises:
-        TypeError: If there is no symmetry, or spaces are not boxes.
+        TypeError: If there is no symmetry, spaces are not boxes, or an option is unknown.
         ValueError: If the symmetry does not fit the spaces, mixes entries of actions other than
             by exchanging them and changing signs, or an option has no symmetric meaning.
 
@@ -122,9 +124,15 @@ class RPPPolicy(SACPolicy):
         last_layer_scale: float = 0.01,
         **kwargs: Any,
     ) -> None:
-        require_plain_features(kwargs)
+        require_options(type(self), SACPolicy, kwargs)
+        require_box(type(self), action_space)
         self.choice = NetworkChoice(
-            fitting_symmetry(symmetry, observation_space, action_space),
+            fitting_symmetry(
+                symmetry,
+                observation_space,
+                action_space,
+                strict="equivariant" in (actor or self._kind, critic or self._kind),
+            ),
             self._kind if actor is None else actor,
             self._kind if critic is None else critic,
             variances,

@@ -63,7 +63,7 @@ class SymmetricReplayBuffer(ReplayBuffer):
         **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
-        found = fitting_symmetry(symmetry, self.observation_space, self.action_space)
+        found = fitting_symmetry(symmetry, self.observation_space, self.action_space, strict=True)
         is_discrete = isinstance(self.action_space, spaces.Discrete)
         if not is_discrete and not acts_by_signed_permutations(found.action):
             # a rotated action may leave the box, and what the simulator does with it then differs
@@ -77,13 +77,13 @@ class SymmetricReplayBuffer(ReplayBuffer):
                 f"expected a list of elements to choose from, got shape {tuple(chosen.batch)}"
             )
         self.n_elements = int(chosen.batch[0])
-        self._observation_images = _Images(found.observation, chosen, self.device)
-        self._action_images = _Images(found.action, chosen, self.device)
-        self._choices: Tensor | None = None
+        self._observation_images = _Images(found.observation, chosen)
+        self._action_images = _Images(found.action, chosen)
+        self._choices: _Table | None = None
         if is_discrete:
             # e_a goes to e_a', which is the place of the one in column a
             images = found.action.rho(chosen).dense().argmax(-2)
-            self._choices = images.expand(self.n_elements, -1).to(self.device)
+            self._choices = _Table(images.expand(self.n_elements, -1))
 
     def transformed(self, samples: ReplayBufferSamples, which: Tensor) -> ReplayBufferSamples:
         """Samples transformed by chosen elements.
@@ -93,7 +93,8 @@ class SymmetricReplayBuffer(ReplayBuffer):
             which: The place of an element for each row, shape (batch,).
         """
         if self._choices is not None:
-            actions = self._choices[which].gather(-1, samples.actions.long())
+            choices = self._choices.on(samples.actions.device)
+            actions = choices[which].gather(-1, samples.actions.long())
             actions = actions.to(samples.actions.dtype)
         else:
             actions = self._action_images(samples.actions, which)
@@ -123,6 +124,26 @@ class SymmetricReplayBuffer(ReplayBuffer):
         )
 
 
+class _Table:
+    """Numbers kept in main memory, with a copy where they were last asked for.
+
+    A buffer may be saved on one device and loaded on another (``load_replay_buffer`` of
+    stable-baselines3), so that copies are not saved.
+    """
+
+    def __init__(self, values: Tensor) -> None:
+        self.values = values.cpu()
+        self._copy = self.values
+
+    def on(self, device: torch.device) -> Tensor:
+        if self._copy.device != device:
+            self._copy = self.values.to(device)
+        return self._copy
+
+    def __getstate__(self) -> dict[str, Tensor]:
+        return {"values": self.values, "_copy": self.values}
+
+
 class _Images:
     """Rows transformed by elements of a group, each by its own.
 
@@ -130,21 +151,21 @@ class _Images:
     permutation: entries are gathered, and summed up where there are several.
     """
 
-    def __init__(self, rep: Rep, elements: LinearMap, device: torch.device) -> None:
+    def __init__(self, rep: Rep, elements: LinearMap) -> None:
         n = rep.size()
         matrices = rep.rho(elements).dense().expand(*elements.batch, n, n)
         most = int((matrices.abs() > _ZERO).sum(-1).max())
         sources = matrices.abs().topk(most).indices
         factors = matrices.gather(-1, sources)
         self.most = most
-        self.sources = sources.flatten(1).to(device)
+        self.sources = _Table(sources.flatten(1))
         ones = most == 1 and bool((factors == 1).all())
-        self.factors = None if ones else factors.flatten(1).float().to(device)
+        self.factors = None if ones else _Table(factors.flatten(1).float())
 
     def __call__(self, x: Tensor, which: Tensor) -> Tensor:
-        found = x.flatten(1).gather(1, self.sources[which])
+        found = x.flatten(1).gather(1, self.sources.on(x.device)[which])
         if self.factors is not None:
-            found = found * self.factors[which].to(x.dtype)
+            found = found * self.factors.on(x.device)[which].to(x.dtype)
         if self.most > 1:
             found = found.unflatten(1, (-1, self.most)).sum(-1)
         return found.reshape(x.shape)

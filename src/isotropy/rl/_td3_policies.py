@@ -14,7 +14,13 @@ from torch import nn
 from isotropy.nn import NetworkKind
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._magnitudes import magnitudes
-from isotropy.rl._policy_networks import NetworkChoice, SymmetricCritic, require_plain_features
+from isotropy.rl._policy_networks import (
+    AsksItsAlgorithm,
+    NetworkChoice,
+    SymmetricCritic,
+    require_box,
+    require_options,
+)
 from isotropy.rl._policy_spaces import fitting_symmetry
 
 
@@ -38,7 +44,7 @@ class SymmetricDeterministicActor(Actor):
         return super()._get_constructor_parameters() | {"choice": self.choice}
 
 
-class RPPTD3Policy(TD3Policy):
+class RPPTD3Policy(TD3Policy, AsksItsAlgorithm):
     """A policy for stable-baselines3's TD3 and DDPG with a prior towards a symmetry.
 
     What ``RPPPolicy`` is for SAC, with the same options, but for actions without noise of their
@@ -59,7 +65,7 @@ class RPPTD3Policy(TD3Policy):
         **kwargs: As for stable-baselines3's ``TD3Policy``.
 
     Raises:
-        TypeError: If there is no symmetry, or spaces are not boxes.
+        TypeError: If there is no symmetry, spaces are not boxes, or an option is unknown.
         ValueError: If the symmetry does not fit the spaces, or mixes entries of actions other than
             by exchanging them and changing signs.
 
@@ -88,9 +94,15 @@ class RPPTD3Policy(TD3Policy):
         last_layer_scale: float = 0.01,
         **kwargs: Any,
     ) -> None:
-        require_plain_features(kwargs)
+        require_options(type(self), TD3Policy, kwargs)
+        require_box(type(self), action_space)
         self.choice = NetworkChoice(
-            fitting_symmetry(symmetry, observation_space, action_space),
+            fitting_symmetry(
+                symmetry,
+                observation_space,
+                action_space,
+                strict="equivariant" in (actor or self._kind, critic or self._kind),
+            ),
             self._kind if actor is None else actor,
             self._kind if critic is None else critic,
             variances,

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from os import PathLike
+from typing import Any, TypeAlias
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from isotropy.data import TransitionChunks, Transitions
 from isotropy.nn import NetworkKind, symmetric_network
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
+from isotropy.rl._known_environments import environment_symmetry
 from isotropy.rl._normalisation import EquivariantScaler
+
+Values: TypeAlias = Tensor | NDArray[Any]
 
 
 class TransitionModel(nn.Module):
@@ -22,7 +28,8 @@ class TransitionModel(nn.Module):
     need no conversion: the group acts on them linearly, with q and −q exchanged by one element.
 
     Args:
-        symmetry: How the group acts on observations and actions.
+        symmetry: How the group acts on observations and actions, or the id of a known environment,
+            such as "Swimmer-v5".
         kind: "equivariant" for a model that commutes with the group, "rpp" for one with a prior
             that prefers to, "mlp" for a free one.
         widths: The width of each hidden layer.
@@ -30,6 +37,10 @@ class TransitionModel(nn.Module):
         start: What the usual starting weights of flexible paths are multiplied by.
         seed: The seed of the starting weights.
         device: Where the model lives.
+
+    Raises:
+        TypeError: If there is no symmetry.
+        ValueError: If the environment is not known, or a width does not fit the group.
 
     Example:
         >>> from isotropy.rl import EnvironmentSymmetry
@@ -50,7 +61,7 @@ class TransitionModel(nn.Module):
 
     def __init__(
         self,
-        symmetry: EnvironmentSymmetry,
+        symmetry: EnvironmentSymmetry | str,
         kind: NetworkKind = "rpp",
         *,
         widths: Sequence[int] = (256, 256),
@@ -60,6 +71,13 @@ class TransitionModel(nn.Module):
         device: torch.device | str | None = None,
     ) -> None:
         super().__init__()
+        if isinstance(symmetry, str):
+            symmetry = environment_symmetry(symmetry)
+        if not isinstance(symmetry, EnvironmentSymmetry):
+            raise TypeError(
+                "expected an EnvironmentSymmetry or the id of a known environment, "
+                f"got {type(symmetry).__name__}"
+            )
         self.symmetry, self.kind = symmetry, kind
         with torch.random.fork_rng(devices=[]):
             # torch.manual_seed would seed the streams of GPUs too, which nothing puts back
@@ -88,6 +106,10 @@ class TransitionModel(nn.Module):
 
         Returns:
             The model itself.
+
+        Raises:
+            TypeError: If the data are something else.
+            ValueError: If their sizes are not those of the symmetry.
         """
         s, a, following = one_by_one(data)
         reps = self.symmetry.observation, self.symmetry.action, self.symmetry.observation
@@ -107,8 +129,9 @@ class TransitionModel(nn.Module):
             getattr(self, f"{name}_scale").copy_(scale)
         return self
 
-    def forward(self, state: Tensor, action: Tensor) -> Tensor:
-        """The states that follow, (*, n) and (*, m) to (*, n)."""
+    def forward(self, state: Values, action: Values) -> Tensor:
+        """The states that follow, (*, n) and (*, m) to (*, n), in the model's own precision."""
+        state, action = self._own(state), self._own(action)
         inputs = torch.cat(
             [
                 (state - self.state_mean) / self.state_scale,
@@ -119,7 +142,15 @@ class TransitionModel(nn.Module):
         change: Tensor = self.network(inputs)
         return state + self.change_mean + self.change_scale * change
 
-    def rollout(self, state: Tensor, actions: Tensor) -> Tensor:
+    def _own(self, values: Values) -> Tensor:
+        """Values in the precision of the model; arrays come to its device too."""
+        own = self.state_mean
+        if isinstance(values, Tensor):
+            # the same tensor where nothing changes, so vmap and CUDA graphs see no more than before
+            return values.to(own.dtype)
+        return torch.as_tensor(values, dtype=own.dtype, device=own.device)
+
+    def rollout(self, state: Values, actions: Values) -> Tensor:
         """Follow a plan of actions.
 
         Args:
@@ -129,8 +160,8 @@ class TransitionModel(nn.Module):
         Returns:
             States, the first one among them, shape (*, T + 1, n).
         """
-        states = [state]
-        for action in actions.unbind(-2):
+        states = [self._own(state)]
+        for action in self._own(actions).unbind(-2):
             states.append(self(states[-1], action))
         return torch.stack(states, -2)
 
@@ -144,10 +175,20 @@ def _entrywise(values: Tensor) -> tuple[Tensor, Tensor]:
 
 def one_by_one(data: Transitions | TransitionChunks) -> tuple[Tensor, Tensor, Tensor]:
     """States, actions and next states of data, shape (N, n), (N, m) and (N, n)."""
+    require_transitions(data)
     if isinstance(data, Transitions):
         return data.observations, data.actions, data.next_observations
     states = data.observations
     return states[:, :-1].flatten(0, 1), data.actions.flatten(0, 1), states[:, 1:].flatten(0, 1)
+
+
+def require_transitions(data: object) -> None:
+    """Raise where these are neither transitions nor stretches of them."""
+    if not isinstance(data, Transitions | TransitionChunks):
+        advice = ": Transitions.load reads a file" if isinstance(data, str | PathLike) else ""
+        raise TypeError(
+            f"expected Transitions or TransitionChunks, got {type(data).__name__}{advice}"
+        )
 
 
 def group_images(
@@ -163,12 +204,17 @@ def group_images(
     Returns:
         k·N transitions for k elements, without rewards and episodes, the data themselves first.
 
+    Raises:
+        TypeError: If the data are no Transitions.
+
     Example:
         >>> flip = EnvironmentSymmetry.of([[[-1.0]]], [[[-1.0]]])
         >>> steps = Transitions(torch.ones(1, 1), torch.ones(1, 1), 2 * torch.ones(1, 1))
         >>> group_images(steps, flip).next_observations.flatten()
         tensor([ 2., -2.])
     """
+    if not isinstance(data, Transitions):
+        raise TypeError(f"expected Transitions, got {type(data).__name__}")
     on_states, on_actions = symmetry.matrices(symmetry.elements(generator=generator))
     if not symmetry.group.is_discrete:
         on_states, on_actions = (

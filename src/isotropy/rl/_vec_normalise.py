@@ -65,7 +65,8 @@ class VecEquivariantNormalize(VecNormalize):
         **kwargs: As for ``VecNormalize``.
 
     Raises:
-        TypeError: If there is no symmetry, or observations are no box.
+        TypeError: If these are no vectorised environments, there is no symmetry, or observations
+            are no box.
         ValueError: If their sizes differ.
 
     Example:
@@ -83,6 +84,11 @@ class VecEquivariantNormalize(VecNormalize):
     def __init__(
         self, venv: VecEnv, symmetry: EnvironmentSymmetry | str | None = None, **kwargs: Any
     ) -> None:
+        if not isinstance(venv, VecEnv):
+            raise TypeError(
+                "expected vectorised environments, such as stable-baselines3's "
+                f"DummyVecEnv([lambda: env]), got {type(venv).__name__}"
+            )
         space = venv.observation_space
         found = fitting_symmetry(symmetry, space)
         super().__init__(venv, **kwargs)

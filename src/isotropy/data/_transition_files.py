@@ -1,0 +1,136 @@
+"""Files of logged transitions, under the names in use."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+SPELLINGS = {
+    "observations": ("observations", "obs", "states", "s"),
+    "actions": ("actions", "action", "act", "a"),
+    "next_observations": ("next_observations", "next_obs", "next_states", "s_next", "s2"),
+    "rewards": ("rewards", "reward", "r"),
+    "episodes": ("episodes", "episode"),
+    "terminals": ("terminals", "terminations", "terminated", "dones", "done"),
+    "timeouts": ("timeouts", "truncations", "truncated"),
+}
+NEEDED = ("observations", "actions", "next_observations")
+# what numpy raises at a file whose bytes are not what its header says
+_DAMAGED = (ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
+
+
+def read_transitions(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The arguments of ``Transitions`` from an ``.npz`` file.
+
+    Raises:
+        ValueError: If it is damaged, lacks an array, or has one that is not of numbers.
+    """
+    found = _arrays(path)
+    _require_arrays(path, found)
+    try:
+        tables = {name: _tensor(found[name], floating=True) for name in NEEDED if name in found}
+        rewards, episodes = _optional(found, "rewards"), _episodes(found)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from error
+    read = {**tables, "rewards": rewards, "episodes": episodes}
+    return read if "next_observations" in read else _with_next(path, read)
+
+
+def _require_arrays(path: str | os.PathLike[str], found: dict[str, Any]) -> None:
+    got = ", ".join(sorted(found)) or "none"
+    for name in ("observations", "actions"):
+        if name not in found:
+            raise ValueError(f"{os.fspath(path)}: expected an array {name}, got {got}")
+    ends = ("episodes", "terminals", "timeouts")
+    if "next_observations" not in found and found.keys().isdisjoint(ends):
+        raise ValueError(
+            f"{os.fspath(path)}: expected an array next_observations, or one of "
+            f"{', '.join(ends)}, by which rows are known to follow each other, got {got}"
+        )
+
+
+def _with_next(
+    path: str | os.PathLike[str], read: dict[str, Tensor | None]
+) -> dict[str, Tensor | None]:
+    """With the observations that follow; the last row of each episode has none."""
+    states, episodes = read["observations"], read["episodes"]
+    assert states is not None
+    assert episodes is not None
+    for name, values in read.items():
+        if values is not None and len(values) != len(states):
+            raise ValueError(
+                f"{os.fspath(path)}: expected {name} for each of {len(states)} observations, "
+                f"got {len(values)}"
+            )
+    followed = (episodes[1:] == episodes[:-1]).nonzero().flatten()
+    if len(followed) == 0:
+        raise ValueError(
+            f"{os.fspath(path)}: expected episodes of two rows or more, to take "
+            "next_observations from, got none"
+        )
+    kept = {name: None if values is None else values[followed] for name, values in read.items()}
+    return {**kept, "next_observations": states[followed + 1]}
+
+
+def check_suffix(path: str | os.PathLike[str]) -> None:
+    """Refuse what is not named as a file of arrays."""
+    if Path(path).suffix != ".npz":
+        raise ValueError(f"expected a file of transitions named .npz, got {os.fspath(path)!r}")
+
+
+def _arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The arrays of a file under the names of ``SPELLINGS``."""
+    with Path(path).open("rb") as file:
+        try:
+            archive = np.load(file, allow_pickle=False)
+            if isinstance(archive, np.ndarray):
+                raise ValueError("one array without a name")
+            spelled = {str(name).lower(): name for name in archive.files}
+            return {
+                ours: archive[spelled[found[0]]]
+                for ours, names in SPELLINGS.items()
+                if (found := [name for name in names if name in spelled])
+            }
+        except _DAMAGED as error:
+            got = (
+                "Python objects, which are never unpickled"
+                if "allow_pickle" in str(error)
+                else f"a damaged one ({error})"
+            )
+            raise ValueError(
+                f"{os.fspath(path)}: expected an archive of arrays, got {got}"
+            ) from error
+
+
+def _tensor(array: np.ndarray[Any, Any], *, floating: bool) -> Tensor:
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"expected numbers, got an array of {array.dtype}")
+    values = torch.from_numpy(np.ascontiguousarray(array))
+    # half precision has no place for the differences of states; one column is one number
+    if floating and values.dtype not in (torch.float32, torch.float64):
+        values = values.float()
+    return values.unsqueeze(1) if floating and values.ndim == 1 else values
+
+
+def _optional(found: dict[str, Any], name: str) -> Tensor | None:
+    if name not in found:
+        return None
+    values = _tensor(found[name], floating=False)
+    return values.flatten() if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _episodes(found: dict[str, Any]) -> Tensor | None:
+    given = _optional(found, "episodes")
+    ends = [_optional(found, name) for name in ("terminals", "timeouts")]
+    known = [end.bool() for end in ends if end is not None]
+    if given is not None or not known:
+        return given
+    over = torch.stack(known).any(0)
+    return torch.cat([torch.zeros(1, dtype=torch.int64), over.long().cumsum(0)[:-1]])
