@@ -199,7 +199,7 @@ def _test(finding: Finding) -> str:
 
 def _p_value(finding: Finding) -> str:
     small = finding.p_value < _SMALLEST_P_VALUE
-    return "p < 10⁻⁶" if small else f"p = {short_number(finding.p_value)}"
+    return "p &lt; 10⁻⁶" if small else f"p = {short_number(finding.p_value)}"
 
 
 def _note(note: str) -> str:

@@ -71,7 +71,7 @@ def soft_table(finding: Finding) -> str:
             "error": told.free_error,
         },
     ]
-    sure = f"p = {short_number(told.p_value)}" if told.p_value >= 1e-6 else "p < 10⁻⁶"
+    sure = f"p = {short_number(told.p_value)}" if told.p_value >= 1e-6 else "p &lt; 10⁻⁶"
     return (
         "<h3>A soft model</h3><p>It prefers the symmetry and is not bound to it. All three were "
         f"fitted to the same rows; these are mean losses on {told.samples} samples set aside. That "

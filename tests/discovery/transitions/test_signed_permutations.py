@@ -5,6 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from isotropy.discovery.transitions._propose import _in_small_steps
 from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
 from isotropy.groups import Group
 
@@ -52,3 +53,16 @@ def test_elements_move_rows_as_their_maps_do():
     x = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
     g = SignedPermutation((2, 0, 1, 3), (1, -1, 1, -1))
     assert torch.allclose(g.as_map().apply(x), x @ torch.tensor(matrix(g), dtype=x.dtype).T)
+
+
+def test_a_group_grows_by_small_steps() -> None:
+    # the square's symmetries, given by a quarter turn and a mirror: tested from a mirror on
+    quarter = SignedPermutation((1, 0), (1, -1))
+    mirror = SignedPermutation((0, 1), (1, -1))
+    cost = {element: float(k) for k, element in enumerate(generated([quarter, mirror], 8) or ())}
+    chain = _in_small_steps([quarter, mirror], cost.__getitem__)
+    sizes = [len(generated(chain[: k + 1], 8) or ()) for k in range(len(chain))]
+    assert sizes == [2, 4, 8]
+    involutions = [g for g in cost if not g.is_identity and (g @ g).is_identity]
+    assert chain[0] == min(involutions, key=cost.__getitem__)
+    assert _in_small_steps([], cost.__getitem__) == ()

@@ -106,6 +106,7 @@ def propose_transitions(data: TransitionData, *, margin: float, seed: int) -> Tr
     still = [element for element in cheap if not screen.tells(element)]
     fine = [element for element in cheap if element not in still]
     generators = _closed(fine, lambda element: screen(element).worst <= limit)
+    generators = _in_small_steps(generators, lambda element: screen(element).worst)
     away = sum(screen.leads_away(match.element) for match in found[:_SCREENED])
     matched = min(len(found), _SCREENED)
     return TransitionProposals(generators, tuple(looked_at), tuple(still), matched, away)
@@ -237,4 +238,28 @@ def _closed(
             continue
         chosen.append(element)
         group = frozenset(larger)
+    return tuple(chosen)
+
+
+def _in_small_steps(
+    generators: Sequence[SignedPermutation], cost: Callable[[SignedPermutation], float]
+) -> tuple[SignedPermutation, ...]:
+    """Other generators of the same group, so that it grows by as little as can be.
+
+    What is tested first must stand for anything to stand, and a small group is easier to confirm
+    than a large one: a mirror before quarter turns.
+    """
+    whole = generated(list(generators), MOST_ELEMENTS) if generators else None
+    if whole is None:
+        return tuple(generators)
+    chosen: list[SignedPermutation] = []
+    known = 1
+    while known < len(whole):
+        sizes = {
+            element: len(generated([*chosen, element], MOST_ELEMENTS) or whole) for element in whole
+        }
+        wider = [element for element in whole if sizes[element] > known]
+        best = min(wider, key=lambda element: (sizes[element], cost(element)))
+        chosen.append(best)
+        known = sizes[best]
     return tuple(chosen)
