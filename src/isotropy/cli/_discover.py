@@ -224,10 +224,10 @@ def _loaded(
 
 
 def _described(data: "Dataset | Transitions") -> str:
-    from isotropy.data import Dataset
+    from isotropy.data import Transitions
 
-    if isinstance(data, Dataset):
-        return repr(data)
+    if not isinstance(data, Transitions):
+        return str(data)
     sizes = data.observations.shape[1], data.actions.shape[1]
     return f"{len(data)} transitions, observations of {sizes[0]} entries, actions of {sizes[1]}"
 
