@@ -234,8 +234,8 @@ ROTATED = EnvironmentSymmetry.of(
             environment_symmetry("Ant-v5"),
             (105, 8),
             {},
-            "expected observations of 27 entries for D.4., got 105: isotropy.rl.make_environment "
-            "leaves out what the symmetry of Ant-v5 does not describe",
+            "expected observations of 27 entries for D.4., got 105: "
+            r'make it with gymnasium.make\("Ant-v5", include_cfrc_ext_in_observation=False\)',
         ),
         (LIMBS, (3, 2), {}, "expected observations of 4 entries for Z.2., got 3$"),
         (LIMBS, (4, 6), {}, "expected actions of 2 entries for Z.2., got 6"),

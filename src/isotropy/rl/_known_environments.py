@@ -147,8 +147,7 @@ def _require_fit(
         if wrapper is not None:
             advice = f"leave out {wrapper}, which changes them"
         else:
-            options = "".join(f", {key}={value}" for key, value in description.options.items())
-            advice = f'make it with gymnasium.make("{id}"{options})'
+            advice = f"make it with {_call(id, description)}"
             given = [
                 f"{key}={value}"
                 for key, value in _options_of(env).items()
@@ -161,17 +160,22 @@ def _require_fit(
         )
 
 
-def wider_by_default(size: int) -> str | None:
-    """The environment of which a symmetry of this width leaves out entries, by its id.
+def how_to_narrow(size: int) -> str | None:
+    """How the environment is made whose observation has this many entries with options only.
 
     Example:
-        >>> wider_by_default(27), wider_by_default(11)
-        ('Ant-v5', None)
+        >>> print(how_to_narrow(27), how_to_narrow(11))
+        gymnasium.make("Ant-v5", include_cfrc_ext_in_observation=False) None
     """
     for id, description in descriptions().items():
         if description.options and sum(part.size for part in description.observation) == size:
-            return id
+            return _call(id, description)
     return None
+
+
+def _call(id: str, description: Description) -> str:
+    options = "".join(f", {key}={value}" for key, value in description.options.items())
+    return f'gymnasium.make("{id}"{options})'
 
 
 def space_size(space: Any) -> int | None:

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from torch import Tensor
 
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
-from isotropy.rl._known_environments import environment_symmetry, wider_by_default
+from isotropy.rl._known_environments import environment_symmetry, how_to_narrow
 from isotropy.rl._magnitudes import acts_by_permutations, acts_by_signed_permutations
 
 _CLOSE = 1e-6
@@ -59,12 +59,9 @@ def fitting_symmetry(
         raise TypeError(f"expected a box of observations, got {observation_space}")
     size = prod(observation_space.shape)
     if size != symmetry.observation_size:
-        id = wider_by_default(symmetry.observation_size)
-        hint = (
-            f": isotropy.rl.make_environment leaves out what the symmetry of {id} does not describe"
-            if id is not None and size > symmetry.observation_size
-            else ""
-        )
+        call = how_to_narrow(symmetry.observation_size)
+        wider = call is not None and size > symmetry.observation_size
+        hint = f": make it with {call}" if wider else ""
         raise ValueError(
             f"expected observations of {symmetry.observation_size} entries for {symmetry.name}, "
             f"got {size}{hint}"
