@@ -91,8 +91,8 @@ class EquivariantScaler(nn.Module):
         >>> scaler = EquivariantScaler((Pseudoscalar + V)(Z(2)))
         >>> x = torch.tensor([[2.0, 0.0, 1.0], [2.0, 2.0, 1.0]])
         >>> _ = scaler.fit(x)
-        >>> [round(value, 3) for value in scaler.mean.tolist()]
-        [0.0, 1.0, 1.0]
+        >>> print(*(round(value, 3) for value in scaler.mean.tolist()))
+        0.0 1.0 1.0
         >>> torch.allclose(scaler.inverse(scaler.transform(x)), x, atol=1e-6)
         True
     """

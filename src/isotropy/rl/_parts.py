@@ -164,8 +164,8 @@ def choice(*names: str) -> list[Part]:
     """Discrete actions, by name: a symmetry exchanges them.
 
     Example:
-        >>> [part.name for part in choice("push left", "push right")]
-        ['push left', 'push right']
+        >>> print(*(part.name for part in choice("push left", "push right")), sep=", ")
+        push left, push right
     """
     return [Part("choice", _checked(name)) for name in names]
 
