@@ -17,7 +17,6 @@ from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._magnitudes import magnitudes
 from isotropy.rl._normalisation import linked_entries
 from isotropy.rl._policy_networks import AsksItsAlgorithm, NetworkChoice, require_options
-from isotropy.rl._policy_spaces import fitting_symmetry
 
 
 class RPPActorCriticPolicy(ActorCriticPolicy, AsksItsAlgorithm):
@@ -74,13 +73,9 @@ class RPPActorCriticPolicy(ActorCriticPolicy, AsksItsAlgorithm):
         **kwargs: Any,
     ) -> None:
         require_options(type(self), ActorCriticPolicy, kwargs)
-        self.choice = NetworkChoice(
-            fitting_symmetry(
-                symmetry,
-                observation_space,
-                action_space,
-                strict="equivariant" in (actor or self._kind, critic or self._kind),
-            ),
+        self.choice = NetworkChoice.fitting(
+            (observation_space, action_space),
+            symmetry,
             self._kind if actor is None else actor,
             self._kind if critic is None else critic,
             variances,

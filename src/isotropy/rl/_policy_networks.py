@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from isotropy.nn import NetworkKind, symmetric_network
 from isotropy.reps import Symmetry
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
+from isotropy.rl._policy_spaces import fitting_symmetry
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,26 @@ class NetworkChoice:
         scale = self.last_layer_scale
         if isinstance(scale, bool) or not isinstance(scale, Real) or not 0 < scale < inf:
             raise ValueError(f"expected last_layer_scale above zero, got {scale!r}")
+
+    @staticmethod
+    def fitting(
+        spaces_of: tuple[spaces.Space[Any], spaces.Space[Any]],
+        symmetry: EnvironmentSymmetry | str | None,
+        actor: NetworkKind,
+        critic: NetworkKind,
+        *options: Any,
+    ) -> NetworkChoice:
+        """The choice, of a symmetry that fits the spaces of observations and actions.
+
+        Args:
+            spaces_of: Of observations and of actions.
+            symmetry: The symmetry, or the id of a known environment.
+            actor: The kind of network that acts.
+            critic: The kind that values.
+            options: The others, in order.
+        """
+        fitted = fitting_symmetry(symmetry, *spaces_of, strict="equivariant" in (actor, critic))
+        return NetworkChoice(fitted, actor, critic, *options)
 
     def acting(self, symmetry: Symmetry, widths: Sequence[int]) -> nn.Module:
         """The actor's network, for how its inputs and outputs transform."""

@@ -73,7 +73,7 @@ def fitting_symmetry(
             f"{symmetry.name} holds {symmetry.holds}, and is here taken to hold exactly: policies "
             "such as RPPPolicy, without images in the replay buffer, can depart from it",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return symmetry
 

@@ -24,7 +24,6 @@ from isotropy.rl._policy_networks import (
     require_options,
     scale_last_layer,
 )
-from isotropy.rl._policy_spaces import fitting_symmetry
 
 
 class SymmetricActor(Actor):
@@ -126,13 +125,9 @@ class RPPPolicy(SACPolicy, AsksItsAlgorithm):
     ) -> None:
         require_options(type(self), SACPolicy, kwargs)
         require_box(type(self), action_space)
-        self.choice = NetworkChoice(
-            fitting_symmetry(
-                symmetry,
-                observation_space,
-                action_space,
-                strict="equivariant" in (actor or self._kind, critic or self._kind),
-            ),
+        self.choice = NetworkChoice.fitting(
+            (observation_space, action_space),
+            symmetry,
             self._kind if actor is None else actor,
             self._kind if critic is None else critic,
             variances,

@@ -21,7 +21,6 @@ from isotropy.rl._policy_networks import (
     require_box,
     require_options,
 )
-from isotropy.rl._policy_spaces import fitting_symmetry
 
 
 class SymmetricDeterministicActor(Actor):
@@ -96,13 +95,9 @@ class RPPTD3Policy(TD3Policy, AsksItsAlgorithm):
     ) -> None:
         require_options(type(self), TD3Policy, kwargs)
         require_box(type(self), action_space)
-        self.choice = NetworkChoice(
-            fitting_symmetry(
-                symmetry,
-                observation_space,
-                action_space,
-                strict="equivariant" in (actor or self._kind, critic or self._kind),
-            ),
+        self.choice = NetworkChoice.fitting(
+            (observation_space, action_space),
+            symmetry,
             self._kind if actor is None else actor,
             self._kind if critic is None else critic,
             variances,
