@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -91,7 +91,6 @@ def learning_curves(
     processes: bool = False,
     device: str = "cpu",
     progress: ProgressCallback | None = None,
-    stop: Callable[[], bool] = lambda: False,
 ) -> Curves:
     """Train agents of all methods and seeds side by side.
 
@@ -109,7 +108,6 @@ def learning_curves(
         processes: Whether environments run in processes of their own.
         device: Where the networks live.
         progress: Told at each judgement.
-        stop: Asked at each judgement whether to end there.
     """
     tell = progress or (lambda step: None)
     if keep and steps > _CAPACITY:
@@ -149,8 +147,6 @@ def learning_curves(
                     own = returns[None, k * len(seeds) : (k + 1) * len(seeds)]
                     found.returns[name] = np.concatenate([found.returns[name], own])
                 tell(Step(step, steps, f"{task.id}: {_shown(found)}"))
-                if stop():
-                    break
     finally:
         worlds.close()
         judged.close()
