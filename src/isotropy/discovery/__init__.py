@@ -2,7 +2,8 @@
 
 from isotropy.discovery._discover import discover
 from isotropy.discovery._examples import example_tasks
-from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._finding import Finding
+from isotropy.discovery._findings import Findings
 from isotropy.discovery._soft_offer import SoftOffer
 from isotropy.discovery._standardised import HomogeneousModel, StandardisedModel, build_model
 from isotropy.discovery.augerino._augerino import Augerino

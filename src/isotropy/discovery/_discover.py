@@ -16,7 +16,8 @@ from torch import Tensor
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy.data import Dataset, Transitions
-from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._finding import Finding
+from isotropy.discovery._findings import Findings
 from isotropy.discovery._methods import (
     METHODS,
     Method,

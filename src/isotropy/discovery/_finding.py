@@ -5,10 +5,10 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,23 +16,23 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, json_text, write_json
+from isotropy.discovery._finding_files import FORMAT, made_folder, read_format
+from isotropy.discovery._model_comparison import ModelComparison
 from isotropy.discovery._soft_offer import SoftOffer
 from isotropy.discovery._standardised import build_model
 from isotropy.discovery.confirming._soft_comparison import SoftComparison
 from isotropy.discovery.naming._row_rep import RowRep
 from isotropy.reps import Rep, Symmetry
 
-_FORMAT = 1
-_PLACES = {"findings": "finding", "trivial": "trivial", "nearly": "nearly"}
-_LATER = ("nearly",)  # lists that files of this format may lack
 _NEGLIGIBLE = 1e-5  # size of an effect below which its digits are noise
-_FILE, _LIST = "finding.json", "findings.json"
+_FILE = "finding.json"
 _WEIGHTS, _SOFT_WEIGHTS = "model.safetensors", "soft.safetensors"
 # what is written as it is; the other fields have a form of their own
 _PLAIN = (
     *("name", "group", "order", "dimension", "action", "approximate", "confirmed", "p_value"),
     *("effect", "margin", "samples", "method", "trivial", "notes", "input_names", "output_names"),
-    *("centre", "coordinates", "classes", "discrete", "layers"),
+    *("centre", "coordinates", "classes", "discrete", "layers", "equivariance_error"),
+    "certificates",
 )
 _LISTS = (
     *("notes", "input_names", "output_names"),
@@ -61,12 +61,14 @@ class Layout:
         channels: Channels of inputs; more than one where they have positions and channels.
         output_channels: Those of outputs.
         channels_first: Whether they come before positions in the data.
+        sequences: Whether data have an axis of channels though there is but one.
         image: The shape of an image as it was given; empty where data are none.
     """
 
     channels: int = 1
     output_channels: int = 1
     channels_first: bool = False
+    sequences: bool = False
     image: tuple[int, ...] = ()
 
     def rows(self, x: Tensor) -> Tensor:
@@ -84,7 +86,7 @@ class Layout:
                 shape = ", ".join(map(str, self.image))
                 raise ValueError(f"expected images of shape (n, {shape}), got {tuple(x.shape)}")
             return x.flatten(1)
-        axes = 2 if self.channels == 1 else 3
+        axes = 3 if self.channels > 1 or self.sequences else 2
         if x.ndim != axes:
             raise ValueError(f"expected inputs with {axes} axes, got shape {tuple(x.shape)}")
         if x.ndim == 3:
@@ -132,6 +134,13 @@ class Finding:
         model_spec: What ``build_model`` makes such a model from; needed to save it.
         soft: Where it holds in part, a model that prefers the symmetry and is not bound to it, and
             how it compares with the strict model and with a free predictor.
+        comparison: How the model does beside a predictor free of the symmetry.
+        equivariance_error: How far the model is from the symmetry, relative to the size of its
+            outputs, over rows held out and random elements of the group.
+        examples: A few rows of the data as they were given, and what elements of the group make of
+            them, shape (rows, 1 + elements, …): the row itself comes first.
+        certificates: What two certificates say, "with" the symmetry and "without" it, each as a
+            dictionary with its bound, error and bits; or why there are none, as "reason".
         input_names: Of the positions of the input, where they have names.
         output_names: Of those of the output.
 
@@ -179,6 +188,10 @@ class Finding:
     model: nn.Module | None = field(default=None, repr=False)
     model_spec: Mapping[str, Any] | None = None
     soft: SoftOffer | None = field(default=None, repr=False)
+    comparison: ModelComparison | None = None
+    equivariance_error: float | None = None
+    examples: NDArray[np.float64] | None = field(default=None, repr=False)
+    certificates: Mapping[str, Any] | None = None
     input_names: tuple[str, ...] = ()
     output_names: tuple[str, ...] = ()
 
@@ -192,6 +205,15 @@ class Finding:
         object.__setattr__(self, "interval", (float(self.interval[0]), float(self.interval[1])))
         for name, kind in (("approximate", bool), ("confirmed", bool), ("p_value", float)):
             object.__setattr__(self, name, kind(getattr(self, name)))  # numpy's own have no JSON
+        if self.examples is not None:
+            examples = np.array(self.examples, dtype=np.float64)
+            if examples.ndim < 3 or not np.isfinite(examples).all():
+                raise ValueError(
+                    "expected finite examples of shape (rows, 1 + elements, …), got shape "
+                    f"{examples.shape}"
+                )
+            examples.flags.writeable = False
+            object.__setattr__(self, "examples", examples)
         if self.labels is not None:
             labels = np.array(self.labels)
             if labels.ndim not in (1, 2) or not np.issubdtype(labels.dtype, np.integer):
@@ -292,6 +314,8 @@ class Finding:
             "layout": {**asdict(self.layout), "image": list(self.layout.image)},
             "model": spec,
             "soft": None if self.soft is None else self.soft.to_json(),
+            "comparison": None if self.comparison is None else self.comparison.to_json(),
+            "certificates": None if self.certificates is None else dict(self.certificates),
         }
         lists = {name: list(getattr(self, name)) for name in _LISTS}
         return {**plain, **lists, **rest}
@@ -328,11 +352,12 @@ class Finding:
                 f"expected a description (model_spec) of the model of {self.name!r:.80} to save "
                 "it with, got none"
             )
-        folder = _made(folder)
+        folder = made_folder(folder)
         labels = None if self.labels is None else self.labels.tolist()
         given = {
             **self.to_json(),
             "labels": labels,
+            "examples": None if self.examples is None else self.examples.tolist(),
             "has_weights": self.model is not None,
             "has_soft_weights": offer is not None and offer.model is not None,
         }
@@ -341,7 +366,7 @@ class Finding:
                 (folder / file).unlink(missing_ok=True)
             else:
                 Checkpoint(folder / file, _fingerprint(given, spec)).save(model.state_dict(), {})
-        write_json(folder / _FILE, {"format": _FORMAT, **given})
+        write_json(folder / _FILE, {"format": FORMAT, **given})
         return folder
 
     @staticmethod
@@ -351,7 +376,7 @@ class Finding:
         Raises:
             ValueError: If it is damaged, or another version wrote it.
         """
-        given = _read(Path(folder) / _FILE, "a finding")
+        given = read_format(Path(folder) / _FILE, "a finding")
         try:
             return _restored(given, Path(folder))
         except (KeyError, TypeError, RuntimeError) as error:
@@ -369,159 +394,6 @@ class Finding:
         return f"<p><b>{html.escape(self.name)}</b>{html.escape(rest)}</p>"
 
 
-@dataclass(frozen=True, eq=False)
-class Findings(Sequence[Finding]):
-    """All that one search found, and what it tried.
-
-    Args:
-        findings: What was found: continuous groups first, then the largest.
-        tried: What was tried, a text or a dictionary of plain values each.
-        seconds: How long it took.
-        notes: Anything else worth knowing.
-        trivial: Symmetries that hold for a trivial reason, and are no discoveries.
-        nearly: Symmetries that are broken too much to be claimed, but whose soft model predicts
-            better than a model without them.
-
-    Example:
-        >>> found = Findings([Finding("S(3)", "S(3)", "all positions", "swaps", order=6)])
-        >>> len(found), found[0].name, found.best
-        (1, 'S(3)', None)
-    """
-
-    findings: Sequence[Finding] = ()
-    tried: Sequence[str | Mapping[str, Any]] = ()
-    seconds: float = 0.0
-    notes: Sequence[str] = ()
-    trivial: Sequence[Finding] = ()
-    nearly: Sequence[Finding] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("findings", "tried", "notes", "trivial", "nearly"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-
-    def __len__(self) -> int:
-        return len(self.findings)
-
-    def __iter__(self) -> Iterator[Finding]:
-        return iter(self.findings)
-
-    @overload
-    def __getitem__(self, at: int) -> Finding: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Finding]: ...
-
-    def __getitem__(self, at: int | slice) -> Finding | Sequence[Finding]:
-        return self.findings[at]
-
-    @property
-    def best(self) -> Finding | None:
-        """The largest symmetry that is confirmed and not trivial; None where there is none.
-
-        One of the whole task comes before those of layers of a network.
-        """
-        sure = [f for f in self.findings if f.confirmed and not f.trivial]
-        return max(
-            sure,
-            key=lambda f: (not f.layers, f.dimension or 0, f.order or 0, -f.p_value),
-            default=None,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """What ``isotropy discover --json`` says.
-
-        Example:
-            >>> Findings(tried=["all swaps"], seconds=0.5).to_json().get("seconds")
-            0.5
-        """
-        return {
-            "findings": [finding.to_json() for finding in self.findings],
-            "tried": [one if isinstance(one, str) else dict(one) for one in self.tried],
-            "seconds": self.seconds,
-            "notes": list(self.notes),
-            "trivial": [finding.to_json() for finding in self.trivial],
-            "nearly": [finding.to_json() for finding in self.nearly],
-        }
-
-    def save(self, folder: str | Path) -> Path:
-        """Write ``findings.json``, and each finding to a folder of its own inside.
-
-        Example:
-            >>> import tempfile
-            >>> with tempfile.TemporaryDirectory() as folder:
-            ...     Findings.load(Findings(tried=["all swaps"]).save(folder)).tried
-            ('all swaps',)
-        """
-        folder = _made(folder)
-        places = {}
-        for kind in _PLACES:
-            several = getattr(self, kind)
-            places[kind] = [f"{_PLACES[kind]}-{number}" for number in range(1, len(several) + 1)]
-            for place, finding in zip(places[kind], several, strict=True):
-                finding.save(folder / place)
-        whole = {**self.to_json(), **places}
-        write_json(folder / _LIST, {"format": _FORMAT, **whole})
-        return folder
-
-    @staticmethod
-    def load(folder: str | Path) -> Findings:
-        """Read what ``save`` wrote.
-
-        Raises:
-            ValueError: If it is damaged, or another version wrote it.
-        """
-        folder = Path(folder)
-        given = _read(folder / _LIST, "findings")
-        loaded = {}
-        for kind, word in _PLACES.items():
-            places = given.get(kind, [] if kind in _LATER else None)
-            known = {f"{word}-{number}" for number in range(1, len(places or ()) + 1)}
-            if not isinstance(places, list) or not known.issuperset(map(str, places)):
-                raise ValueError(
-                    f"expected findings in {str(folder)!r}, got a damaged list of them"
-                )
-            loaded[kind] = [Finding.load(folder / place) for place in places]
-        return Findings(
-            loaded["findings"],
-            given.get("tried", ()),
-            given.get("seconds", 0.0),
-            given.get("notes", ()),
-            loaded["trivial"],
-            loaded["nearly"],
-        )
-
-    def __str__(self) -> str:
-        lines = [str(finding) for finding in self.findings] or ["no symmetry found"]
-        for finding in (*self.findings, *self.nearly):
-            if finding.soft is not None:
-                lines += [] if finding.confirmed else [str(finding)]
-                lines += [f"  {finding.soft.comparison}", f"  {finding.soft.comparison.gain}"]
-        return "\n".join([*lines, *map(str, self.trivial)])
-
-
-def _made(folder: str | Path) -> Path:
-    folder = Path(folder)
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"expected a folder to save to, got the file {str(folder)!r}")
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
-def _read(path: Path, what: str) -> dict[str, Any]:
-    if not path.is_file():
-        raise ValueError(f"expected a folder with {path.name}, got {str(path.parent)!r}")
-    try:
-        given = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"expected {what} as JSON in {str(path)!r}, got {error}") from error
-    version = given.get("format") if isinstance(given, dict) else None
-    if version != _FORMAT:
-        raise ValueError(
-            f"expected {what} of format {_FORMAT} in {str(path)!r}, got format {version!r:.40}"
-        )
-    return dict(given)
-
-
 def _restored(given: dict[str, Any], folder: Path) -> Finding:
     plain = {name: given[name] for name in _PLAIN if name in given}
     low, high = given["interval"]
@@ -537,6 +409,7 @@ def _restored(given: dict[str, Any], folder: Path) -> Finding:
     if given["has_weights"]:
         model = build_model(spec, symmetry, partition)
         _load_weights(model, folder / _WEIGHTS, _fingerprint(given, spec))
+    compared = given.get("comparison")
     offer = None
     if given.get("soft") is not None:
         offer = SoftOffer(
@@ -559,6 +432,8 @@ def _restored(given: dict[str, Any], folder: Path) -> Finding:
         model=model,
         model_spec=spec,
         soft=offer,
+        comparison=None if compared is None else ModelComparison.from_json(compared),
+        examples=given.get("examples"),
     )
 
 

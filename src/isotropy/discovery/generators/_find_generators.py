@@ -12,7 +12,8 @@ from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
 from isotropy.data import Dataset
-from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._finding import Finding
+from isotropy.discovery._findings import Findings
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import holm
 from isotropy.discovery.confirming._free_predictor import Task

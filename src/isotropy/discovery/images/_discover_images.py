@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
-from isotropy.discovery._finding import Finding, Findings, Layout
+from isotropy.discovery._finding import Finding, Layout
+from isotropy.discovery._findings import Findings
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, group_average, holm
 from isotropy.discovery.confirming._free_predictor import sample_losses
 from isotropy.discovery.confirming._splits import three_way_split

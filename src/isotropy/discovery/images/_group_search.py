@@ -12,7 +12,8 @@ import numpy as np
 from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
-from isotropy.discovery._finding import Finding, Findings, Layout
+from isotropy.discovery._finding import Finding, Layout
+from isotropy.discovery._findings import Findings
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, holm
 from isotropy.discovery.confirming._free_predictor import sample_losses
 from isotropy.discovery.confirming._splits import three_way_split

@@ -11,7 +11,8 @@ import numpy as np
 
 from isotropy._run import ProgressCallback, Step
 from isotropy.data import Transitions
-from isotropy.discovery._finding import Finding, Findings
+from isotropy.discovery._finding import Finding
+from isotropy.discovery._findings import Findings
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.confirming._splits import three_way_split

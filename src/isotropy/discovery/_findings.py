@@ -1,0 +1,154 @@
+"""All that one search found, and what it tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from isotropy._run import write_json
+from isotropy.discovery._finding import Finding
+from isotropy.discovery._finding_files import FORMAT, made_folder, read_format
+
+_LIST = "findings.json"
+_PLACES = {"findings": "finding", "trivial": "trivial", "nearly": "nearly"}
+_LATER = ("nearly",)  # lists that files of this format may lack
+
+
+@dataclass(frozen=True, eq=False)
+class Findings(Sequence[Finding]):
+    """All that one search found, and what it tried.
+
+    Args:
+        findings: What was found: continuous groups first, then the largest.
+        tried: What was tried, a text or a dictionary of plain values each.
+        seconds: How long it took.
+        notes: Anything else worth knowing.
+        trivial: Symmetries that hold for a trivial reason, and are no discoveries.
+        nearly: Symmetries that are broken too much to be claimed, but whose soft model predicts
+            better than a model without them.
+        reading: How the data were read, in a phrase: "2000 sequences of 24 steps".
+        stopped: Why the search ended before all was tried; empty where it did not.
+
+    Example:
+        >>> found = Findings([Finding("S(3)", "S(3)", "all positions", "swaps", order=6)])
+        >>> len(found), found[0].name, found.best
+        (1, 'S(3)', None)
+    """
+
+    findings: Sequence[Finding] = ()
+    tried: Sequence[str | Mapping[str, Any]] = ()
+    seconds: float = 0.0
+    notes: Sequence[str] = ()
+    trivial: Sequence[Finding] = ()
+    nearly: Sequence[Finding] = ()
+    reading: str = ""
+    stopped: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("findings", "tried", "notes", "trivial", "nearly"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    @overload
+    def __getitem__(self, at: int) -> Finding: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Finding]: ...
+
+    def __getitem__(self, at: int | slice) -> Finding | Sequence[Finding]:
+        return self.findings[at]
+
+    @property
+    def best(self) -> Finding | None:
+        """The largest symmetry that is confirmed and not trivial; None where there is none.
+
+        One of the whole task comes before those of layers of a network.
+        """
+        sure = [f for f in self.findings if f.confirmed and not f.trivial]
+        return max(
+            sure,
+            key=lambda f: (not f.layers, f.dimension or 0, f.order or 0, -f.p_value),
+            default=None,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``isotropy discover --json`` says.
+
+        Example:
+            >>> Findings(tried=["all swaps"], seconds=0.5).to_json().get("seconds")
+            0.5
+        """
+        return {
+            "findings": [finding.to_json() for finding in self.findings],
+            "tried": [one if isinstance(one, str) else dict(one) for one in self.tried],
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+            "trivial": [finding.to_json() for finding in self.trivial],
+            "nearly": [finding.to_json() for finding in self.nearly],
+            "reading": self.reading,
+            "stopped": self.stopped,
+        }
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``findings.json``, and each finding to a folder of its own inside.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     Findings.load(Findings(tried=["all swaps"]).save(folder)).tried
+            ('all swaps',)
+        """
+        folder = made_folder(folder)
+        places = {}
+        for kind in _PLACES:
+            several = getattr(self, kind)
+            places[kind] = [f"{_PLACES[kind]}-{number}" for number in range(1, len(several) + 1)]
+            for place, finding in zip(places[kind], several, strict=True):
+                finding.save(folder / place)
+        whole = {**self.to_json(), **places}
+        write_json(folder / _LIST, {"format": FORMAT, **whole})
+        return folder
+
+    @staticmethod
+    def load(folder: str | Path) -> Findings:
+        """Read what ``save`` wrote.
+
+        Raises:
+            ValueError: If it is damaged, or another version wrote it.
+        """
+        folder = Path(folder)
+        given = read_format(folder / _LIST, "findings")
+        loaded = {}
+        for kind, word in _PLACES.items():
+            places = given.get(kind, [] if kind in _LATER else None)
+            known = {f"{word}-{number}" for number in range(1, len(places or ()) + 1)}
+            if not isinstance(places, list) or not known.issuperset(map(str, places)):
+                raise ValueError(
+                    f"expected findings in {str(folder)!r}, got a damaged list of them"
+                )
+            loaded[kind] = [Finding.load(folder / place) for place in places]
+        return Findings(
+            loaded["findings"],
+            given.get("tried", ()),
+            given.get("seconds", 0.0),
+            given.get("notes", ()),
+            loaded["trivial"],
+            loaded["nearly"],
+            str(given.get("reading", "")),
+            str(given.get("stopped", "")),
+        )
+
+    def __str__(self) -> str:
+        lines = [str(finding) for finding in self.findings] or ["no symmetry found"]
+        for finding in (*self.findings, *self.nearly):
+            if finding.soft is not None:
+                lines += [] if finding.confirmed else [str(finding)]
+                lines += [f"  {finding.soft.comparison}", f"  {finding.soft.comparison.gain}"]
+        return "\n".join([*lines, *map(str, self.trivial)])
