@@ -18,8 +18,8 @@ FUZZ_SECONDS ?= 120
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
 
-demo: $(READY) ## a tour: groups, bases, measuring a network, with pictures
-	$(BIN)/python examples/tour.py
+demo: $(READY) ## three data sets, the symmetries they have, and a page about them in demo/
+	$(BIN)/isotropy discover --out demo
 
 test: lint types layers unit docs ## everything below, in this order
 

@@ -97,7 +97,7 @@ def turns_about_an_axis(rng: Rng) -> Arrays:
     return {"x": x, "y": noisy(rng, y, 0.02)}
 
 
-@task("vectors", r"SO13p|O\(1,3\)|SO⁺\(1,3\)|SO\+\(1,3\)", r"O\(3\)", suffix=".csv")
+@task("vectors", r"SO13p|O\(1,3\)|SO⁺\(1,3\)|SO\+\(1,3\)", r"O\(3\)|S\(3\)", suffix=".csv")
 def interval_of_events(rng: Rng) -> Arrays:
     x = rng.normal(size=(2000, 4))
     y = x[:, 0] ** 2 - (x[:, 1:] ** 2).sum(1)
@@ -196,7 +196,7 @@ def energy_of_four_points(rng: Rng) -> Arrays:
     return {"x": x, "y": noisy(rng, (1 / d).sum((1, 2)), 0.02)}
 
 
-@task("blocks", r"O\(3\)", r"SL\(3\)|Sp|GL")
+@task("blocks", r"O\(3\)", r"SL\(|Sp|GL|order 6")
 def torque(rng: Rng) -> Arrays:
     r, f = rng.normal(size=(2, 1500, 3))
     return {"x": np.concatenate([r, f], 1), "y": noisy(rng, np.cross(r, f), 0.02)}
@@ -352,6 +352,192 @@ def every_element_its_own_weight(rng: Rng) -> Arrays:
     x = rng.normal(size=(3000, 7, 2))
     w = rng.uniform(0.2, 2.0, size=7)
     return {"x": x, "y": noisy(rng, (np.tanh(x[..., 0] * x[..., 1] + x[..., 0]) * w).sum(1))}
+
+
+# --- harder ones: small, wide, noisy, flattened, almost symmetric, without symmetry
+
+
+@task("vectors", r"^S\(5\) ")
+def sum_of_digits(rng: Rng) -> Arrays:
+    x = rng.integers(10, size=(1200, 5)).astype(float)
+    return {"x": x, "y": x.sum(1) % 7 // 2 + 0.1 * x.sum(1)}
+
+
+@task("vectors", r"^S\(9\) ")
+def median_of_nine(rng: Rng) -> Arrays:
+    x = rng.normal(size=(6000, 9))
+    return {"x": x, "y": np.median(x, 1)}
+
+
+@task("vectors", r"^S\(3\) ", r"S\(3\)")
+def three_particles_in_a_row(rng: Rng) -> Arrays:
+    x = rng.normal(size=(2500, 3, 2))
+    y = np.tanh(x[..., 0] * x[..., 1] + x[..., 0]).sum(1) + 0.3 * x[..., 1].prod(1)
+    return {"x": x.reshape(2500, 6), "y": noisy(rng, y)}
+
+
+@task("vectors", r"^S\(4\) ", r"S\(4\)")
+def charges_by_coordinate(rng: Rng) -> Arrays:
+    q, r = rng.normal(size=(2, 3000, 4))
+    i, j = np.triu_indices(4, 1)
+    y = (q[:, i] * q[:, j] * np.exp(-((r[:, i] - r[:, j]) ** 2))).sum(1)
+    return {"x": np.concatenate([q, r], 1), "y": noisy(rng, y, 0.02)}
+
+
+@task("vectors", r"^S\(3\)\+S\(3\)\+S\(3\)|^S\(3\)\+S\(3\) |wreath", r"S\(3\)")
+def three_kinds_of_three(rng: Rng) -> Arrays:
+    x = rng.normal(size=(3000, 9))
+    y = np.exp(x[:, :3] / 2).sum(1) + np.sin(x[:, 3:6]).prod(1) * 3 - np.abs(x[:, 6:]).sum(1)
+    return {"x": x, "y": noisy(rng, y)}
+
+
+@task("vectors", r"^S\(20\) ")
+def twenty_columns(rng: Rng) -> Arrays:
+    x = rng.uniform(size=(20_000, 20))
+    return {"x": x, "y": noisy(rng, np.sqrt(x).sum(1) + x.prod(1), 0.2)}
+
+
+@task("vectors", r"^S\(64\) |^S?O\(64\)")
+def sixty_four_columns(rng: Rng) -> Arrays:
+    x = rng.normal(size=(4000, 64))
+    return {"x": x, "y": noisy(rng, np.abs(x).sum(1), 0.1)}
+
+
+@task("vectors", r"^S\(4\) ", r"S\(4\)")
+def a_small_sample(rng: Rng) -> Arrays:
+    x = rng.normal(size=(300, 4))
+    return {"x": x, "y": noisy(rng, (x**2).sum(1) + 0.5 * x.sum(1) ** 2 * x.sum(1), 0.1)}
+
+
+@task("vectors", r"scal|homogeneous|R\+", r"S\(|Z\(|SO|shear|1-param|GL|SL|Group")
+def ratio_of_two(rng: Rng) -> Arrays:
+    x = rng.uniform(0.5, 2.0, size=(2000, 3))
+    return {"x": x, "y": noisy(rng, np.tanh(x[:, 0] / x[:, 1]) * (1 + (x[:, 2] / x[:, 1])), 0.01)}
+
+
+@task("vectors", r"SL\(2|Sp\(", r"SL\(2|Sp\(|S\(|Z\(|Group")
+def area_of_a_parallelogram(rng: Rng) -> Arrays:
+    x = rng.normal(size=(2000, 4))
+    return {"x": x, "y": noisy(rng, np.abs(x[:, 0] * x[:, 3] - x[:, 1] * x[:, 2]), 0.02)}
+
+
+@task("vectors")
+def almost_a_sum(rng: Rng) -> Arrays:
+    x = rng.normal(size=(3000, 8))
+    w = 1 + 0.35 * np.array([1, -1, 1, 1, -1, 1, -1, -1]) * rng.uniform(0.8, 1.2, 8)
+    return {"x": x, "y": noisy(rng, np.tanh(x) @ w)}
+
+
+@task("vectors")
+def almost_a_length(rng: Rng) -> Arrays:
+    x = rng.normal(size=(3000, 3))
+    y = np.sqrt((x**2 * np.array([1.0, 1.7, 0.5])).sum(1)) + 0.3 * x[:, 0]
+    return {"x": x, "y": noisy(rng, y)}
+
+
+@task("vectors", suffix=".csv")
+def iris(rng: Rng) -> Arrays:
+    from sklearn.datasets import load_iris
+
+    data = load_iris()
+    names = [name.removesuffix(" (cm)").replace(" ", "_") for name in data.feature_names]
+    return {**dict(zip(names, data.data.T, strict=True)), "species": data.target}
+
+
+@task("vectors", suffix=".csv")
+def wine(rng: Rng) -> Arrays:
+    from sklearn.datasets import load_wine
+
+    data = load_wine()
+    names = [name.replace("/", "_") for name in data.feature_names]
+    return {**dict(zip(names, data.data.T, strict=True)), "cultivar": data.target}
+
+
+@task("vectors")
+def a_tree_of_heavy_tails(rng: Rng) -> Arrays:
+    x = rng.standard_t(2.5, size=(3000, 6))
+    y = np.where(
+        x[:, 0] > 0.3, 1 + (x[:, 1] > 0), np.where(x[:, 2] < -0.5, -2, 0.5 * (x[:, 3] > 1))
+    )
+    return {"x": x, "y": noisy(rng, y + 0.2 * np.tanh(x[:, 4]) - 0.4 * np.tanh(x[:, 5]))}
+
+
+@task("vectors")
+def correlated_columns(rng: Rng) -> Arrays:
+    z = rng.normal(size=(2000, 1))
+    x = z + 0.5 * rng.normal(size=(2000, 6))
+    return {"x": x, "y": noisy(rng, np.tanh(x @ np.array([1.0, -0.4, 0.7, 2.0, -1.2, 0.1])))}
+
+
+@task("vectors", "", r"ignores")
+def one_hot_and_constant(rng: Rng) -> Arrays:
+    kind = rng.integers(5, size=2000)
+    x = np.concatenate([np.eye(5)[kind], rng.normal(size=(2000, 3)), np.ones((2000, 1))], 1)
+    y = np.array([0.3, -1.0, 2.0, 0.9, -0.2])[kind] * (1 + x[:, 5]) + np.sin(x[:, 6]) - x[:, 7]
+    return {"x": x, "y": noisy(rng, y)}
+
+
+@task("vectors")
+def the_same_column_twice(rng: Rng) -> Arrays:
+    x = rng.normal(size=(1500, 5))
+    x[:, 4] = x[:, 0]
+    return {"x": x, "y": noisy(rng, x[:, 0] * x[:, 1] + np.exp(x[:, 2] / 2) - 0.6 * x[:, 3])}
+
+
+@task("blocks", r"O\(2\)|SE\(2\)|E\(2\)", r"S\(|Z\(|transl|D\(")
+def spread_of_six_points(rng: Rng) -> Arrays:
+    x = rng.normal(size=(5000, 6, 2))
+    d = x - x.mean(1, keepdims=True)
+    return {"x": x, "y": noisy(rng, np.sqrt((d**2).sum((1, 2))) + 0.1 * (d**4).sum((1, 2)))}
+
+
+@task("blocks", r"^S?O\(3\)", r"O\(3\)|S\(|Z\(")
+def angular_momentum(rng: Rng) -> Arrays:
+    r, v = rng.normal(size=(2, 2000, 2, 3))
+    y = np.cross(r, v).sum(1)
+    return {"x": np.concatenate([r, v], 2).reshape(2000, 12), "y": noisy(rng, y, 0.02)}
+
+
+@task("blocks", r"O\(3\)", r"O\(3\)|S\(|Z\(|SL")
+def volume_of_a_tetrahedron(rng: Rng) -> Arrays:
+    x = rng.normal(size=(2500, 3, 3))
+    return {"x": x, "y": noisy(rng, np.linalg.det(x), 0.02)}
+
+
+@task("sequences", r"^Z\(20\) |^D\(20\) ", r"Z\(|D\(")
+def correlation_of_a_ring(rng: Rng) -> Arrays:
+    x = rng.normal(size=(5000, 20))
+    y = np.stack([(x * np.roll(x, k, 1)).mean(1) for k in (1, 2, 3)], 1)
+    return {"x": x, "y": noisy(rng, y, 0.1)}
+
+
+@task("sequences", r"^Z\(14\) |^D\(14\) ", r"Z\(|D\(")
+def bumps_on_a_ring(rng: Rng) -> Arrays:
+    x = rng.normal(size=(6000, 14, 1))
+    h = np.maximum(x + 0.8 * np.roll(x, 1, 1) - 0.4 * np.roll(x, 2, 1), 0)
+    return {"x": x, "y": noisy(rng, (h**1.5).sum((1, 2)))}
+
+
+@task("sets", r"^S\(12\) ", r"O\(2\)|transl|aff")
+def every_point_and_the_others(rng: Rng) -> Arrays:
+    x = rng.normal(size=(2000, 12, 2))
+    y = x[..., 0] * x[..., 1] + np.tanh(x[..., 0]).mean(1, keepdims=True)
+    return {"x": x, "y": noisy(rng, y)}
+
+
+@task("sets", r"^S\(5\)\+S\(3\)|^S\(3\)\+S\(5\)", r"S\(")
+def electrons_and_ions(rng: Rng) -> Arrays:
+    x = rng.normal(size=(4000, 8, 2))
+    f = np.tanh(x[..., 0] + x[..., 1] ** 2)
+    y = f[:, :5].sum(1) - 2 * np.cos(x[:, 5:, 0]).sum(1) + x[:, 5:, 1].sum(1)
+    return {"x": x, "y": noisy(rng, y)}
+
+
+@task("sets")
+def points_in_an_order(rng: Rng) -> Arrays:
+    x = rng.normal(size=(3000, 6, 2))
+    y = (np.sin(x[:, :-1, 0]) * x[:, 1:, 1] * np.arange(1, 6)).sum(1)
+    return {"x": x, "y": noisy(rng, y)}
 
 
 # --- images

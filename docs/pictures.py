@@ -37,6 +37,32 @@ def layers() -> None:
     plot_bases([(title, equivariant_basis(rep)) for title, rep in reps], IMAGES / "layers.png")
 
 
+def commute() -> None:
+    """A signal, a layer that commutes with shifts, and what comes out, before and after a shift."""
+    basis = equivariant_basis((V >> V)(Z(8)))
+    kernel = np.array([0.5, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, -0.7])
+    weight = np.stack([np.roll(kernel, i) for i in range(8)])
+    x = np.array([0.2, 1.0, 0.7, -0.3, -0.8, 0.1, 0.4, 0.0])
+    figure = Figure(figsize=(8.2, 2.4), layout="constrained")
+    left, middle, right = figure.subplots(1, 3)
+    for axis, values in ((left, lambda x: x), (right, lambda x: weight @ x)):
+        axis.bar(np.arange(8) - 0.2, values(x), 0.4, color="#8fb3c9", label="as it is")
+        axis.bar(
+            np.arange(8) + 0.2, values(np.roll(x, 2)), 0.4, color="#c0392b", label="shifted by 2"
+        )
+        axis.axhline(0, color="#555555", linewidth=0.6)
+        axis.set_xticks(range(8))
+        axis.set_yticks([])
+    left.legend(fontsize=7)
+    labels = np.abs(basis.dense().numpy()).argmax(axis=1).reshape(8, 8)
+    middle.imshow(labels, cmap="tab10")
+    middle.set_axis_off()
+    left.set_title("input", fontsize=10)
+    middle.set_title("layer: 8 different weights of 64", fontsize=10)
+    right.set_title("output: shifted, too", fontsize=10)
+    save(figure, "commute.png")
+
+
 def weights() -> None:
     """The sums of weights of SU(3) on T(3,3), and those that vanish."""
     group, rep = SU(3), T(3, 3)(SU(3))
@@ -95,5 +121,6 @@ def save(figure: Figure, name: str) -> None:
 if __name__ == "__main__":
     IMAGES.mkdir(exist_ok=True)
     layers()
+    commute()
     weights()
     convergence()

@@ -1,6 +1,6 @@
-"""A tour: groups by name, what commutes with them, how far a network is, what data have.
+"""A tour: groups by name, what commutes with them, how far a network is from a symmetry.
 
-Run with ``make demo``; the pictures go to the folder given (``demo/`` by default).
+The pictures go to the folder given (``tour/`` by default).
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from isotropy import Pseudoscalar, Regular, T, V, discover, equivariant_basis, identify, measure
-from isotropy.discovery import example_tasks
+from isotropy import Pseudoscalar, Regular, T, V, equivariant_basis, identify, measure
 from isotropy.equivariance import image_action
 from isotropy.groups import SO, Group, RubiksCube, S, Z, p4, parse_group, wreath
 from isotropy.nn import anti_aliased
-from isotropy.report import plot_bases, plot_contributions, write_finding_page
+from isotropy.report import plot_bases, plot_contributions
 
 
 def main(folder: Path) -> None:
@@ -81,17 +80,6 @@ def main(folder: Path) -> None:
         print(f"  {title:12} LEE {found.errors['translation'].lee:.2g}; {kinds}")
     print(f"  picture: {plot_contributions(contributions, folder / 'contributions.png')}")
 
-    print(
-        "\nWhich symmetry do data have? Named, and tested on rows that took no part in finding it"
-    )
-    for name, task in example_tasks().items():
-        found_in_data = discover(task)
-        best = found_in_data.best
-        print(f"  {name:24} {best or 'no symmetry found'}")
-        if name == "invariant mass":
-            page = write_finding_page(found_in_data, folder / "report.html", title=name)
-    print(f"  page: {page}")
-
 
 def show(titled: list, path: Path) -> None:
     for title, basis in titled:
@@ -100,4 +88,4 @@ def show(titled: list, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "demo"))
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "tour"))

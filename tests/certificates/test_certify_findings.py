@@ -9,7 +9,7 @@ from isotropy.certificates import Certificate, certify, verify
 from isotropy.certificates._certify_findings import CertifiedFinding, certify_finding
 from isotropy.certificates._finding_networks import CannotCertify, networks_for
 from isotropy.discovery import Finding
-from isotropy.discovery._finding import Layout
+from isotropy.discovery._layout import Layout
 from isotropy.groups import (
     SO,
     GridFlips,

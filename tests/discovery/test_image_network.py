@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
 from isotropy.discovery import build_model
-from isotropy.discovery.images import _discover_images
-from isotropy.discovery.images._discover_images import _Search
+from isotropy.discovery.images import _image_search
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import (
     SHIFTS,
@@ -20,13 +20,15 @@ from isotropy.discovery.images._image_motions import (
 )
 from isotropy.discovery.images._image_network import ImageNetwork
 from isotropy.discovery.images._image_predictors import FittedPredictor, channel_units, rivals
+from isotropy.discovery.images._image_search import ImageSearch
 from isotropy.discovery.images._layer_claims import LayerProposals
+from isotropy.discovery.images._train_classifier import outputs_of
 from isotropy.groups import p4m
 
 FREE = ["factored", "conv"]
 
 
-def made(image: tuple[int, int, int], paths: list[list[str]], **options: str) -> ImageNetwork:
+def made(image: tuple[int, int, int], paths: list[list[str]], **options: Any) -> ImageNetwork:
     torch.manual_seed(0)
     return ImageNetwork(image, 3, paths, alpha=3, **options).double()
 
@@ -142,6 +144,7 @@ def changes(name: str, x: torch.Tensor) -> list[torch.Tensor]:
         "quarter turns and mirror images": both,
         "translations and quarter turns": shifted(turns),
         "translations, quarter turns and mirror images": shifted(both),
+        "half turns": [x, x.flip((-2, -1))],
         "mirror images and upside down": [x, x.flip(-1), x.flip(-2), x.flip((-2, -1))],
     }[name]
 
@@ -215,36 +218,78 @@ def test_fewer_rows_keep_all_groups_that_they_can():
 
 def test_candidates_are_held_against_networks_that_are_not_built_with_them():
     data = data_of(1, 4, 4)
-    search = _Search(data, 0.05, 0.05, 0, lambda step: None)
+    search = ImageSearch(data)
     free, strict = (made((1, 4, 4), [paths] * 4).float() for paths in (FREE, ["conv"]))
-    search.predictors = [
+    search.predictors.fits = [
         FittedPredictor("free", free, 0.9),
         FittedPredictor("strict", strict, 0.1, SHIFTS, 4),
     ]
+    rows = search.outside
+
+    def losses(network):
+        return search.predictors.losses(outputs_of(network, rows.x), rows)
+
     (asked,) = asked_motions(["Z(4)*Trivial(4)"], data)
-    losses, others = search._compared(asked, search.outside)
-    assert [torch.equal(other, search._losses(free, search.outside)) for other in others] == [True]
+    mine, others = search._compared(asked, rows)
+    assert [torch.equal(other, losses(free)) for other in others] == [True]
     # the strict network is its own average, and would have lost nothing to itself
-    assert not torch.allclose(losses, others[0])
+    assert not torch.allclose(mine, others[0])
     turns = next(one for one in usual_motions(data) if one.name.startswith("C(4)"))
     assert turns.is_usual
-    _, others = search._compared(turns, search.outside)
-    assert torch.equal(others[0], search._losses(strict, search.outside))
+    _, others = search._compared(turns, rows)
+    assert torch.equal(others[0], losses(strict))
 
 
 def test_a_claim_is_held_against_one_strict_layer_less(monkeypatch):
-    data = data_of(1, 4, 4)
-    search = _Search(data, 0.05, 0.05, 0, lambda step: None)
+    search = ImageSearch(data_of(1, 4, 4))
     fitted: list[int] = []
 
     def fit(data, paths, seed, *, told):
         fitted.append(sum(path == ["conv"] for path in paths))
         return made((1, 4, 4), paths).float(), {}, 0.5
 
-    monkeypatch.setattr(_discover_images, "fit_image_network", fit)
-    monkeypatch.setattr(_Search, "_is_promising", lambda self, claim: True)
+    monkeypatch.setattr(_image_search, "fit_image_network", fit)
+    monkeypatch.setattr(ImageSearch, "_is_promising", lambda self, claim: True)
     claims = LayerProposals({"conv": 4}, {}, (4, 4)).claims("conv")
     claim = search._deepest(claims)
     assert claim is not None
     assert (claim.depth, fitted) == (4, [4, 3])
-    assert [one.depth for one in rivals(search.predictors, claim.parts, claim.depth)] == [3]
+    assert [one.depth for one in rivals(search.predictors.fits, claim.parts, claim.depth)] == [3]
+
+
+@pytest.mark.parametrize("averaged", [["turn"], ["left-right"], ["turn", "left-right"]])
+def test_averages_have_their_motions_and_no_others(averaged):
+    x = torch.randn(3, 1, 6, 6, dtype=torch.float64)
+    turned, mirrored = x.rot90(1, (2, 3)), x.flip(3)
+    network = made((1, 6, 6), [FREE] * 4, averaged=averaged).eval()
+    for name, moved in (("turn", turned), ("left-right", mirrored)):
+        same = torch.allclose(network(moved), network(x), atol=1e-9)
+        assert same == (name in averaged)
+    maps = ImageNetwork((1, 6, 6), 36, [FREE] * 4, alpha=3, maps=True, averaged=averaged)
+    maps = maps.double().eval()
+    (plain,) = maps(x).unflatten(1, (1, 6, 6)).unbind(1)
+    for name, moved in (("turn", turned), ("left-right", mirrored)):
+        expected = plain.rot90(1, (1, 2)) if name == "turn" else plain.flip(2)
+        same = torch.allclose(maps(moved).unflatten(1, (6, 6)), expected, atol=1e-9)
+        assert same == (name in averaged)
+
+
+def test_images_of_convolutions_move_along_and_keep_their_units():
+    network = ImageNetwork((2, 7, 6), 42, [["conv"]] * 4, alpha=3, maps=True).double()
+    x = torch.randn(3, 2, 7, 6, dtype=torch.float64)
+    before = network(x)
+    moved = network(x.roll((2, 5), (2, 3))).unflatten(1, (7, 6))
+    torch.testing.assert_close(moved, before.unflatten(1, (7, 6)).roll((2, 5), (1, 2)))
+    network.rescale(torch.full((42,), 3.0), torch.full((42,), 2.0))
+    torch.testing.assert_close(network(x), 2 * before + 3)
+    free = ImageNetwork((2, 7, 6), 42, [["conv"]] * 3 + [FREE], alpha=3, maps=True)
+    assert free.places is not None
+
+
+def test_phases_make_averaged_squares_commute_with_every_shift():
+    network = made((1, 20, 20), [["conv"]] * 4, averaged=["phases"]).eval()
+    assert network.shrink == 2
+    x = torch.randn(2, 1, 20, 20, dtype=torch.float64)
+    torch.testing.assert_close(network(x.roll((3, 5), (2, 3))), network(x))
+    plain = made((1, 20, 20), [["conv"]] * 4).eval()
+    assert (plain(x.roll(1, 2)) - plain(x)).abs().max() > 1e-4

@@ -93,10 +93,11 @@ def test_what_is_offered_comes_back_from_disk_and_is_said(broken, tmp_path):
 
 
 def test_the_command_line_says_it(broken):
-    from isotropy.cli._discover import _text, _together
+    from isotropy.cli._discover import _together
+    from isotropy.cli._discover_text import discovery_text
 
     found = {"table.csv": broken}
-    text = _text(found, {"table.csv": "300 rows"}, None)
+    text = discovery_text(found, {})
     told = broken.nearly[0].soft.comparison
     for line in (str(broken.nearly[0]), str(told), told.gain):
         assert f"  {line}\n" in text

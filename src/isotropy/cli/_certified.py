@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isotropy.cli._discover import TaskOption, _kind
+from isotropy.cli._discover_options import TaskOption, task_kind
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -40,7 +40,7 @@ def sample_of(
         source = fetch(str(data), progress=progress)
 
     def part(name: str | None) -> "Dataset":
-        return load(source, target=target, task=_kind(task), split=name)
+        return load(source, target=target, task=task_kind(task), split=name)
 
     if split is not None:
         return part(split.value), None

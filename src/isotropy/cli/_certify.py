@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from isotropy.cli._certified import SplitOption, is_own, one_sentence, own_model, sample_of
-from isotropy.cli._discover import TaskOption, _groups
+from isotropy.cli._discover_options import TaskOption, listed_groups
 from isotropy.cli._frame import Answer, Frame, verb
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ def certify(
             input_scale=input_scale,
             start=None if start is None else _weights(model, sample, classes, start),
             prior_percent=prior_percent,
-            symmetry=_groups(symmetry),
+            symmetry=listed_groups(symmetry),
             device=frame.device,
             progress=progress,
             checkpoints=folder,

@@ -1,42 +1,27 @@
 """``isotropy discover``: from data to named, confirmed symmetries."""
 
-from collections.abc import Mapping
-from enum import StrEnum
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isotropy.cli._frame import Answer, Frame, verb
+from isotropy.cli._discover_options import (
+    MethodOption,
+    TaskOption,
+    listed_groups,
+    task_kind,
+)
+from isotropy.cli._discover_run import DiscoverRun
+from isotropy.cli._discover_saving import default_folder, require_folder
+from isotropy.cli._discover_text import discovery_text
+from isotropy.cli._frame import BAD_INPUT, INTERRUPTED, Answer, Frame, complain, verb
 from isotropy.cli._group_search import StrategyOption, require_search, telling_what_is_kept
 
 if TYPE_CHECKING:
-    from isotropy._run import ProgressCallback
-    from isotropy.certificates._certify_findings import CertifiedFinding
     from isotropy.data import Dataset, Transitions
-    from isotropy.data._dataset import TaskKind
     from isotropy.discovery import Findings
 
-    # of each finding, or in a sentence why there are none
-    Certified = list[CertifiedFinding | str]
-
-
-class MethodOption(StrEnum):
-    """What to look for."""
-
-    permutations = "permutations"
-    generators = "generators"
-    layers = "layers"
-    transitions = "transitions"
-    groups = "groups"
-
-
-class TaskOption(StrEnum):
-    """What the targets are."""
-
-    regression = "regression"
-    classification = "classification"
+_MOST_ROWS = 20_000  # more are not looked at
 
 
 @verb("discover")
@@ -139,76 +124,114 @@ def discover(
             "default half a standard deviation."
         ),
     ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="How long it may take: 90s, 5m, 1h. What is sure by then is told.",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with the search that was saved in --out, with the same data and options.",
+        ),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
-            metavar="DIR", help="Save findings, models, certificates and report.html here."
+            metavar="DIR",
+            help="Save findings, models, certificates and report.html here; by default in a folder "
+            "named after DATA, with --json nowhere.",
         ),
     ] = None,
+    no_save: Annotated[bool, typer.Option("--no-save", help="Save nothing.")] = False,
 ) -> Answer:
     """Find the symmetries of a task, name them, and confirm them by test."""
-    from isotropy.data import Dataset
-    from isotropy.discovery import discover, example_tasks
-    from isotropy.discovery._methods import METHODS
+    from isotropy._run import seconds_of
 
     seed = 0 if frame.seed is None else frame.seed
     names = None
     tasks: dict[str, Dataset | Transitions]
+    if budget is not None:
+        seconds_of(budget)
     if data is None:
         if target is not None or groups is not None or task is not None:
             raise ValueError("expected DATA for --target, --groups and --task, got none")
+        from isotropy.discovery import example_tasks
+
         tasks = dict(example_tasks(seed))
     else:
-        loaded, names = _loaded(data, target, task, groups)
+        loaded, names = _loaded(data, target, task, groups, seed)
         tasks = {str(data): loaded}
     if certify:
         _require_certifiable(tasks, delta, tolerance, groups)
     elif delta is not None or tolerance is not None:
         raise ValueError("expected --certify with --delta or --tolerance, got no --certify")
-    searching = method == [MethodOption.groups]
+    searching = bool(method) and MethodOption.groups in (method or ())
     require_search(searching, study, strategy, children)
-    if out is not None and out.exists() and not out.is_dir():
-        raise ValueError(f"expected a folder to save to, got the file {str(out)!r}")
+    folder = _folder_to_save_to(data, out, no_save, resume, frame.json)
+    if searching and study is None and folder is not None and out is not None:
+        study = str(_made(folder) / "search.db")
+    asked: dict[str, Any] = {
+        "channels_first": channels_first,
+        "candidates": listed_groups(candidates),
+        "blocks": blocks,
+        "methods": [one.value for one in method] if method else None,
+        "margin": margin,
+        "near_margin": near_margin,
+        "strategy": "lattice" if strategy is None else strategy.value,
+        "children": children,
+        "seed": seed,
+    }
+    run = DiscoverRun(frame, asked, names, budget, study, folder, resume, data is None)
     found: dict[str, Findings] = {}
-    with telling_what_is_kept(searching, study), frame.progress("discovering") as progress:
+    with telling_what_is_kept(searching, study):
         for name, one in tasks.items():
-            found[name] = discover(
-                one,
-                channels_first=channels_first,
-                candidates=_groups(candidates),
-                blocks=blocks,
-                entry_names=names,
-                methods=[one.value for one in method] if method else METHODS,
-                margin=margin,
-                near_margin=near_margin,
-                study=study,
-                strategy="lattice" if strategy is None else strategy.value,
-                children=children,
-                seed=seed,
-                progress=progress,
-            )
-    certified: dict[str, Certified] = {}
+            found[name] = run.found(name, one)
+            if found[name].stopped.startswith("interrupted"):
+                break
     if certify:
-        with frame.progress("certifying") as progress:
-            for name, findings in found.items():
-                certifiable = tasks[name]
-                assert isinstance(certifiable, Dataset)
-                certified[name] = _certified(
-                    findings, certifiable, delta or 0.05, tolerance, seed, progress
-                )
+        for name, findings in found.items():
+            if not findings.stopped:
+                found[name] = run.certified(name, findings, tasks[name], delta, tolerance)
     answer = _together(found, named=data is None)
-    if out is not None:
-        answer["saved"] = str(_saved(found, tasks, out, data is None))
-    if certify:
-        folders = {name: _folder(out, name, data is None) for name in found} if out else {}
-        told = [one for name, pairs in certified.items() for one in _told(pairs, folders.get(name))]
-        for finding, certificates in zip(answer["findings"], told, strict=True):
-            finding["certificates"] = certificates
-    return Answer(answer, _text(found, tasks, answer.get("saved"), certified))
+    lost = run.saved(found, tasks)
+    if folder is not None and lost is None:
+        answer["saved"] = str(folder)
+    interrupted = any(one.stopped.startswith("interrupted") for one in found.values())
+    if lost is not None:
+        complain(lost)
+    code = BAD_INPUT if lost is not None else INTERRUPTED if interrupted else 0
+    places = {} if lost is not None else run.reports(found)
+    return Answer(answer, discovery_text(found, places), code)
+
+
+def _folder_to_save_to(
+    data: Path | None, out: Path | None, no_save: bool, resume: bool, as_json: bool
+) -> Path | None:
+    if no_save and (out is not None or resume):
+        raise ValueError(
+            f"expected --no-save alone, got {'--out' if out is not None else '--resume'} with it"
+        )
+    folder = out
+    if folder is None and data is not None and not no_save and (resume or not as_json):
+        folder = default_folder(data)
+    if resume and folder is None:
+        raise ValueError("expected --out with --resume, to go on with what was saved there")
+    if folder is not None:
+        require_folder(folder)
+    return folder
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def _loaded(
-    path: Path, target: str | None, task: TaskOption | None, groups: str | None
+    path: Path, target: str | None, task: TaskOption | None, groups: str | None, seed: int
 ) -> "tuple[Dataset | Transitions, tuple[tuple[str, ...], tuple[str, ...]] | None]":
     """The data, and of transitions the names of entries."""
     from isotropy.data import Transitions, load
@@ -216,20 +239,22 @@ def _loaded(
 
     options = {"--target": target, "--task": task, "--groups": groups}
     if not holds_transitions(path) or target is not None:
-        return load(path, target=target, task=_kind(task), groups=groups), None
+        data = load(
+            path,
+            target=target,
+            task=task_kind(task),
+            groups=groups,
+            missing="drop",
+            text="drop",
+            most_rows=_MOST_ROWS,
+            seed=seed,
+            guess=True,
+        )
+        return data, None
     for name, value in options.items():
         if value is not None:
             raise ValueError(f"{path}: expected no {name} for transitions, got {str(value)!r}")
     return Transitions.load(path.expanduser()), transition_names(path)
-
-
-def _described(data: "Dataset | Transitions") -> str:
-    from isotropy.data import Transitions
-
-    if not isinstance(data, Transitions):
-        return str(data)
-    sizes = data.observations.shape[1], data.actions.shape[1]
-    return f"{len(data)} transitions, observations of {sizes[0]} entries, actions of {sizes[1]}"
 
 
 def _require_certifiable(
@@ -260,154 +285,20 @@ def _require_certifiable(
         raise ValueError("expected a tolerance for a regression, got one with labels")
 
 
-def _certified(
-    findings: "Findings",
-    data: "Dataset",
-    delta: float,
-    tolerance: float | None,
-    seed: int,
-    progress: "ProgressCallback",
-) -> "Certified":
-    from isotropy.certificates._certify_findings import certify_finding
-    from isotropy.certificates._finding_networks import CannotCertify
-
-    pairs: Certified = []
-    for finding in findings:
-        try:
-            pairs.append(
-                certify_finding(
-                    finding,
-                    data,
-                    delta=delta,
-                    tolerance=tolerance,
-                    seed=seed,
-                    progress=progress,
-                )
-            )
-        except CannotCertify as error:
-            pairs.append(str(error))
-    return pairs
-
-
-def _told(pairs: "Certified", folder: Path | None) -> list[dict[str, Any]]:
-    """What JSON says of certificates, which are saved where there is a folder."""
-    told = []
-    for number, pair in enumerate(pairs, 1):
-        if isinstance(pair, str):
-            told.append({"reason": pair})
-            continue
-        said = pair.to_json()
-        if folder is not None:
-            for kind, one in (("with", pair.with_symmetry), ("without", pair.without)):
-                one.save(path := folder / f"{kind}-{number}.iso")
-                said[kind]["path"] = str(path)
-        told.append(said)
-    return told
-
-
-def _kind(task: TaskOption | None) -> "TaskKind | None":
-    if task is None:
-        return None
-    return "regression" if task is TaskOption.regression else "classification"
-
-
-def _groups(text: str | None) -> list[str]:
-    """Split at the commas that stand outside parentheses."""
-    if text is None:
-        return []
-    parts, depth = [""], 0
-    for letter in text:
-        depth += {"(": 1, ")": -1}.get(letter, 0)
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part.strip() for part in parts if part.strip()]
-
-
 def _together(found: "dict[str, Findings]", named: bool) -> dict[str, Any]:
     """One JSON object; findings of examples say which one they are of."""
-    answer: dict[str, Any] = {
-        "findings": [],
-        "tried": [],
-        "seconds": 0.0,
-        "notes": [],
-        "trivial": [],
-        "nearly": [],
-    }
-    for name, findings in found.items():
-        part = findings.to_json()
-        if named:
-            for kind in ("findings", "trivial", "nearly"):
-                part[kind] = [{"data": name, **finding} for finding in part[kind]]
-            part["tried"] = [{"data": name, "tried": part["tried"]}]
-            part["notes"] = [f"{name}: {note}" for note in part["notes"]]
+    parts = {name: findings.to_json() for name, findings in found.items()}
+    if not named:
+        return next(iter(parts.values()))
+    answer: dict[str, Any] = {"findings": [], "tried": [], "seconds": 0.0, "notes": []}
+    answer |= {"trivial": [], "nearly": []}
+    for name, part in parts.items():
+        for kind in ("findings", "trivial", "nearly"):
+            part[kind] = [{"data": name, **finding} for finding in part[kind]]
+        part["tried"] = [{"data": name, "tried": part["tried"]}]
+        part["notes"] = [f"{name}: {note}" for note in part["notes"]]
         for key in answer:
             answer[key] += part[key]
+    answer["answers"] = {name: part["answer"] for name, part in parts.items()}
+    answer["stopped"] = next((part["stopped"] for part in parts.values() if part["stopped"]), "")
     return answer
-
-
-def _saved(
-    found: "dict[str, Findings]", tasks: "dict[str, Dataset | Transitions]", out: Path, named: bool
-) -> Path:
-    from isotropy.report import write_finding_page
-
-    for name, findings in found.items():
-        folder = _folder(out, name, named)
-        findings.save(folder)
-        write_finding_page(
-            findings, folder / "report.html", title=Path(name).name, data=_described(tasks[name])
-        )
-    return out
-
-
-def _folder(out: Path, name: str, named: bool) -> Path:
-    return out / name.replace(" ", "-") if named else out
-
-
-def _tried(one: "str | Mapping[str, Any]") -> str:
-    if isinstance(one, str):
-        return one
-    from isotropy.discovery._finding import shown_p_value
-
-    verdict = "confirmed" if one["confirmed"] else "not confirmed"
-    if one["p_value"] is None:
-        return f"{one['name']}: not promising, costs {100 * one['effect']:.2g} %"
-    chance = shown_p_value(one["p_value"])
-    return f"{one['name']}: {verdict} ({chance}), costs {100 * one['effect']:.2g} %"
-
-
-def _text(
-    found: "dict[str, Findings]",
-    tasks: "dict[str, Dataset | Transitions]",
-    saved: Any,
-    certified: "Mapping[str, Certified] | None" = None,
-) -> str:
-    lines = []
-    for name, findings in found.items():
-        pairs = iter((certified or {}).get(name, ()))
-        lines.append(f"{name}  {_described(tasks[name])}" if len(found) == 1 else name)
-        if not len(findings):
-            nothing = ", nothing to certify" if name in (certified or {}) else ""
-            lines.append(f"  no symmetry found{nothing}")
-        for finding in (*findings, *findings.nearly):
-            lines.append(f"  {finding}")
-            lines.append(f"    {finding.action}")
-            lines += [f"    {note}" for note in finding.notes if len(found) == 1]
-            if finding.soft is not None:
-                told = finding.soft.comparison
-                lines += [f"    {told}", f"    {told.gain}"]
-            lines += [f"    {pair}" for pair in islice(pairs, 1)]
-        lines += [f"  {finding}" for finding in findings.trivial]
-        if len(found) == 1:
-            lines += [f"  {note}" for note in findings.notes]
-        if any(
-            isinstance(one, str) and one.startswith(("layer ", "child ")) for one in findings.tried
-        ):
-            lines += ["", "  tried:", *(f"    {_tried(one)}" for one in findings.tried)]
-        lines.append("")
-    seconds = sum(findings.seconds for findings in found.values())
-    lines.append(f"{seconds:.3g} s")
-    if saved is not None:
-        lines.append(f"saved to {saved}")
-    return "\n".join(lines)

@@ -227,11 +227,12 @@ def _exit_codes() -> Iterator[None]:
 
 
 def _fail(message: str, exit_code: int = BAD_INPUT) -> NoReturn:
-    _complain(message)
+    complain(message)
     raise typer.Exit(exit_code)
 
 
-def _complain(message: str) -> None:
+def complain(message: str) -> None:
+    """Say in one line on standard error what is wrong."""
     sys.stderr.write(f"error: {' '.join(message.split())}\n")
 
 
@@ -278,7 +279,7 @@ def run(arguments: Sequence[str] | None = None, app: typer.Typer = app) -> int:
     try:
         code = app(arguments, prog_name="isotropy", standalone_mode=False)
     except _UsageError as error:
-        _complain(error.format_message())
+        complain(error.format_message())
         return BAD_INPUT
     return int(code or 0)
 

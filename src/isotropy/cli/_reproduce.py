@@ -1,12 +1,15 @@
 """``isotropy reproduce``: tables and figures of the papers."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from isotropy.cli._frame import Answer, Frame, verb
 from isotropy.cli._picture_path import check_picture
+
+if TYPE_CHECKING:
+    from isotropy.papers import Listed
 
 
 @verb("reproduce")
@@ -58,15 +61,15 @@ def reproduce(
 ) -> Answer:
     """Run a table or figure of a paper again, ours beside theirs."""
     from isotropy._run import write_json
-    from isotropy.papers import Settings, experiment, ids
+    from isotropy.papers import Settings, experiment, ids, listing
 
     if id is None:
-        titles = {name: experiment(name).title for name in ids()}
-        return Answer({"ids": list(titles)}, str(Answer(titles)))
-    found = experiment(id)
+        found = listing()
+        return Answer({"experiments": [one.data() for one in found], "ids": ids()}, _list(found))
+    chosen = experiment(id)
     if plot is not None:
         check_picture(plot)
-        if found.plot is None:
+        if chosen.plot is None:
             raise ValueError(f"expected a figure for --plot, got {id!r}, which has no picture")
     settings = Settings(
         full=full,
@@ -85,13 +88,13 @@ def reproduce(
         out=out,
     )
     with frame.progress(id) as progress:
-        result = found.run(settings, progress)
+        result = chosen.run(settings, progress)
     answer = result.data()
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         write_json(out / f"{id.replace('/', '-')}.json", answer)
-    if plot is not None and found.plot is not None:
-        answer["plot"] = str(found.plot(result, plot))
+    if plot is not None and chosen.plot is not None:
+        answer["plot"] = str(chosen.plot(result, plot))
     return Answer(answer, str(result))
 
 
@@ -100,3 +103,28 @@ def _numbers(text: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(f"expected sizes like 100,1000, got {text!r}") from None
+
+
+def _list(experiments: "list[Listed]") -> str:
+    """The experiments by paper: id, state and costs in columns, the title below."""
+    from isotropy.papers import PAPERS
+
+    heads = ("id", "state", "--quick", "--full")
+    rows = [
+        tuple(one.data()[name] for name in ("id", "state", "quick", "full")) for one in experiments
+    ]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+
+    def line(cells: tuple[str, ...]) -> str:
+        return "  ".join(
+            f"{text:<{width}}" for text, width in zip(cells, widths, strict=True)
+        ).rstrip()
+
+    lines = ["Costs are CPU times on one core, unless they say otherwise.", ""]
+    for paper, title in PAPERS.items():
+        lines += [title, "", line(heads)]
+        for one, row in zip(experiments, rows, strict=True):
+            if one.paper == paper:
+                lines += [line(row), f"    {one.title}"]
+        lines.append("")
+    return "\n".join(lines).rstrip()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from isotropy.cli._certified import SplitOption, one_sentence, own_model, sample_of, tensors_in
-from isotropy.cli._discover import TaskOption
+from isotropy.cli._discover_options import TaskOption
 from isotropy.cli._frame import Answer, Frame, verb
 
 if TYPE_CHECKING:

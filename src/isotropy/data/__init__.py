@@ -15,6 +15,7 @@ from isotropy.data._double_spring_pendulum import double_spring_pendulum, windy_
 from isotropy.data._fetch import fetch, fetch_digest
 from isotropy.data._grid_image_sets import GridImageSet, g_mnist, grid_image_set
 from isotropy.data._grid_images import AUGMENTATIONS, transform_images
+from isotropy.data._guess_target import guess_target
 from isotropy.data._hamiltonian_systems import Chunks, HamiltonianSystem
 from isotropy.data._image_warps import resized
 from isotropy.data._load import load
@@ -62,6 +63,7 @@ __all__ = [
     "g_mnist",
     "geometric_mean",
     "grid_image_set",
+    "guess_target",
     "image_shape",
     "in_quadrants",
     "inertia",

@@ -1,193 +1,116 @@
-"""Arrays: npz and npy files, dictionaries, pairs, and PyTorch's own data sets."""
+"""Arrays in memory, and PyTorch's own data sets."""
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.data._dataset import Dataset, TaskKind
+from isotropy.data._intake import Intake, taken
+from isotropy.data._missing_rows import MissingRows
 from isotropy.data._tensors import group_numbers, input_tensor, target_tensor
 
-# Names under which people keep inputs and targets, lower case, the commonest first.
-_PAIRS = (
-    ("x", "y"),
-    ("inputs", "targets"),
-    ("inputs", "outputs"),
-    ("features", "labels"),
-    ("features", "targets"),
-    ("images", "labels"),
-    ("data", "target"),
-    ("data", "labels"),
-)
-_SPLITS = ("train", "test")
 
-
-def from_arrays(x: Any, y: Any, task: TaskKind | None, groups: Any, source: str) -> Dataset:
+def from_arrays(
+    x: Any,
+    y: Any,
+    task: TaskKind | None,
+    groups: Any,
+    source: str,
+    intake: Intake,
+    notes: tuple[str, ...] = (),
+) -> Dataset:
     """Make a data set of two arrays; the second may be ``None``."""
+    if not isinstance(x, Tensor | np.ndarray):
+        x = input_tensor(x, source)
+    if intake.most_rows is not None and x.ndim:
+        count = len(x)
+        rows = intake.drawn(count, _of_length(groups, count, "groups", source), source)
+        x, notes = taken(x, rows), (*notes, *intake.note(rows, count))
+        y = taken(_of_length(y, count, "targets", source), rows)
+        groups = taken(groups, rows)
+    if intake.missing == "drop":
+        x, y, groups, lost = _without_gaps(x, y, groups, source)
+        notes += lost
     inputs = input_tensor(x, source)
     targets, classes = (None, None) if y is None else target_tensor(y, task, source)
     numbers = None if groups is None else group_numbers(groups, source)
-    return Dataset(inputs, targets, classes=classes, groups=numbers, source=source)
+    return Dataset(inputs, targets, classes=classes, groups=numbers, source=source, notes=notes)
 
 
-def load_npy(path: Path, task: TaskKind | None, groups: Any) -> Dataset:
-    """Load one array as inputs."""
-    with _reading(path) as array:
-        if not isinstance(array, np.ndarray):
-            raise ValueError(f"{path}: expected one array, got an archive of several; name it .npz")
-    return from_arrays(array, None, task, groups, str(path))
+def _of_length(values: Any, count: int, what: str, source: str) -> Any:
+    """Refuse what a row could not be taken of."""
+    if values is None:
+        return None
+    values = values if isinstance(values, Tensor | np.ndarray) else np.asarray(values)
+    if values.ndim == 0 or len(values) != count:
+        raise ValueError(
+            f"{source}: expected as many {what} as inputs, "
+            f"got {values.size if values.ndim == 0 else len(values)} and {count}"
+        )
+    return values
 
 
-def load_npz(
-    path: Path, target: str | None, task: TaskKind | None, groups: Any, split: str | None
-) -> Dataset:
-    """Load the inputs and targets of an archive of arrays."""
-    with _reading(path) as archive:
-        if isinstance(archive, np.ndarray):
-            raise ValueError(f"{path}: expected an archive of arrays, got one array; name it .npy")
-        return from_mapping(_Members(archive, path), target, task, groups, split, str(path))
-
-
-# what numpy raises at a file whose bytes are not what its header says
-_DAMAGED = (ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[Any]:
-    with path.open("rb") as file:  # numpy leaves a damaged file open
-        try:
-            content = np.load(file, allow_pickle=False)
-        except _DAMAGED as error:
-            raise _unreadable(path, "an array file of numpy", error) from error
-        yield content
-
-
-def _unreadable(path: Path, what: str, error: Exception) -> ValueError:
-    if "allow_pickle" in str(error):
-        return ValueError(f"{path}: expected {what}, got Python objects, which are never unpickled")
-    return ValueError(f"{path}: expected {what}, got a damaged one ({error})")
-
-
-class _Members(Mapping[str, Any]):
-    """The arrays of an archive, each read when asked for."""
-
-    def __init__(self, archive: Any, path: Path) -> None:
-        self._archive = archive
-        self._path = path
-
-    def __getitem__(self, name: str) -> Any:
-        try:
-            return self._archive[name]
-        except _DAMAGED as error:
-            raise _unreadable(self._path, f"an array {name!r} of numbers", error) from error
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._archive.files)
-
-    def __len__(self) -> int:
-        return len(self._archive.files)
-
-
-def from_mapping(
-    arrays: Mapping[str, Any],
-    target: str | None,
-    task: TaskKind | None,
-    groups: Any,
-    split: str | None,
-    source: str,
-) -> Dataset:
-    """Find inputs and targets among named arrays."""
-    names = {str(name).lower(): name for name in arrays}
-    if isinstance(groups, str):
-        groups = arrays[_named(groups, arrays, "groups", source)]
-    elif groups is None and "groups" in names and split is None:
-        groups = arrays[names["groups"]]
-    y_name: str | None
-    if target is not None:
-        y_name = _named(target, arrays, "target", source)
-        x_name = _inputs_beside(y_name, names, source)
+def _without_gaps(
+    x: Any, y: Any, groups: Any, source: str
+) -> tuple[Any, Any, Any, tuple[str, ...]]:
+    """Leave out rows with values that are missing or not finite."""
+    if x.ndim == 0:
+        return x, y, groups, ()
+    y = _of_length(y, len(x), "targets", source)
+    groups = _of_length(groups, len(x), "groups", source)
+    rows = MissingRows(len(x), source)
+    gaps = _gaps(x).reshape(len(x), -1)
+    if x.ndim == 2:
+        for place in np.flatnonzero(gaps.any(0)):
+            rows.add(f"column {place + 1} of the inputs", gaps[:, place])
     else:
-        x_name, y_name = _pair(names, split, source)
-    y = None if y_name is None else arrays[y_name]
-    return from_arrays(arrays[x_name], y, task, groups, source)
+        rows.add("an entry of the inputs", np.any(gaps, axis=1))
+    if y is not None:
+        rows.add("a target", np.any(_gaps(y).reshape(len(y), -1), axis=1))
+    kept = rows.kept()
+    if kept is None:
+        return x, y, groups, ()
+    y = taken(y, kept)
+    if isinstance(y, np.ndarray) and y.dtype.kind == "O":
+        y = np.array(y.tolist())  # what is left may be plain numbers or text
+    return taken(x, kept), y, taken(groups, kept), rows.notes()
 
 
-def _named(name: str, arrays: Mapping[str, Any], what: str, source: str) -> str:
-    if name not in arrays:
-        raise ValueError(
-            f"{source}: expected {what} among the arrays {_list(arrays)}, got {name!r}"
-        )
-    return name
+def _gaps(values: Any) -> NDArray[np.bool_]:
+    """Where numbers are not finite, text is empty, or an object is None or NaN."""
+    if isinstance(values, Tensor):
+        return np.asarray((~torch.isfinite(values.detach())).cpu(), bool)
+    kind = values.dtype.kind
+    if kind in "fc":
+        return np.asarray(~np.isfinite(values))
+    if kind == "U":
+        return np.isin(np.char.lower(np.char.strip(values)), ("", "nan"))
+    if kind == "O":
+        flat = [value is None or value != value for value in values.reshape(-1)]
+        return np.array(flat, bool).reshape(values.shape)
+    return np.zeros(values.shape, bool)
 
 
-def _list(arrays: Any) -> str:
-    return ", ".join(sorted(map(str, arrays))) or "(none)"
-
-
-def _inputs_beside(y_name: str, names: Mapping[str, str], source: str) -> str:
-    for candidate, _ in _PAIRS:
-        if candidate in names and names[candidate] != y_name:
-            return names[candidate]
-    others = [name for name in names.values() if name not in (y_name, names.get("groups"))]
-    if len(others) != 1:
-        raise ValueError(
-            f"{source}: expected inputs x beside the target {y_name!r}, "
-            f"got the arrays {_list(names.values())}"
-        )
-    return others[0]
-
-
-def _pair(names: Mapping[str, str], split: str | None, source: str) -> tuple[str, str | None]:
-    """Pick the one pair that is there, or the pair of a split."""
-    plain = [p for p in _PAIRS if p[0] in names and p[1] in names]
-    splits = {
-        part: [
-            (f"{x}_{part}", f"{y}_{part}")
-            for x, y in _PAIRS
-            if f"{x}_{part}" in names and f"{y}_{part}" in names
-        ]
-        for part in _SPLITS
-    }
-    there = [part for part in _SPLITS if splits[part]]
-    if split is not None:
-        found = splits[split]
-    elif plain:
-        found = plain
-    elif len(there) == 2:
-        raise ValueError(
-            f"{source}: expected split='train' or split='test', got None for the arrays "
-            f"{_list(names.values())}"
-        )
-    else:
-        found = splits[there[0]] if there else []
-    if len(found) == 1:
-        return names[found[0][0]], names[found[0][1]]
-    if not found and split is None and ("x" in names or len(names) == 1):
-        return names.get("x", next(iter(names.values()))), None
-    raise ValueError(
-        f"{source}: expected one pair of arrays such as x and y"
-        + (f" of the split {split!r}" if split else "")
-        + f", got the arrays {_list(names.values())}"
-    )
-
-
-def from_torch_dataset(items: Any, task: TaskKind | None, groups: Any) -> Dataset:
+def from_torch_dataset(items: Any, task: TaskKind | None, groups: Any, intake: Intake) -> Dataset:
     """Stack the items of a map-style data set: each (x, y), or x alone."""
     source = type(items).__name__
     count = len(items)
     if count == 0:
         raise ValueError(f"{source}: expected items, got none")
+    if intake.most_rows is not None:
+        groups = _of_length(groups, count, "groups", source)
+    rows = intake.drawn(count, groups if intake.most_rows is not None else None, source)
+    groups = taken(groups, rows)
+    chosen = range(count) if rows is None else rows.tolist()
     xs: list[Tensor] = []
     ys: list[Any] = []
-    for number in range(count):
+    for number in chosen:
         x, y = _parts(items[number], number, source)
         if xs and x.shape != xs[0].shape:
             raise ValueError(
@@ -197,13 +120,13 @@ def from_torch_dataset(items: Any, task: TaskKind | None, groups: Any) -> Datase
         xs.append(x)
         ys.append(y)
     without = sum(y is None for y in ys)
-    if 0 < without < count:
+    if 0 < without < len(ys):
         raise ValueError(
             f"{source}: expected a target in every item or in none, got {without} without"
         )
-    return from_arrays(
-        torch.stack(xs), None if without else _stacked(ys, source), task, groups, source
-    )
+    targets = None if without else _stacked(ys, source)
+    notes = intake.note(rows, count, "items")
+    return from_arrays(torch.stack(xs), targets, task, groups, source, intake, notes)
 
 
 def _parts(item: Any, number: int, source: str) -> tuple[Tensor, Any]:
@@ -232,3 +155,14 @@ def _stacked(ys: list[Any], source: str) -> Any:
         raise ValueError(
             f"{source}: expected numbers, tensors of one shape or text as targets, got {error}"
         ) from error
+
+
+def from_dataset(data: Dataset, groups: Any, intake: Intake) -> Dataset:
+    """Take a data set as it is, with groups or fewer rows where that is wanted."""
+    if groups is not None:
+        data = replace(data, groups=group_numbers(groups, data.source))
+    rows = intake.drawn(len(data), data.groups, data.source)
+    if rows is None:
+        return data
+    notes = (*data.notes, *intake.note(rows, len(data)))
+    return replace(data.rows(torch.from_numpy(rows)), notes=notes)

@@ -27,6 +27,8 @@ class Dataset:
             side of any split.
         source: Where it came from, for messages and reports.
         skipped: The files in ``source`` that could not be read and were left out.
+        notes: What was done to the data on the way in, in plain words, such as ``"12 of 5,000 rows
+            had missing values and were left out"``.
 
     Raises:
         ValueError: If the lengths differ, nothing is there, or a value is not finite.
@@ -47,6 +49,7 @@ class Dataset:
     groups: Tensor | None = None
     source: str = "arrays"
     skipped: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.x.ndim < 2 or self.x.numel() == 0:
@@ -103,9 +106,15 @@ class Dataset:
             )
         order = torch.randperm(len(names), generator=make_generator(generator))
         in_first = torch.isin(rows, names[order[:first]])
-        return self._rows(in_first), self._rows(~in_first)
+        return self.rows(in_first), self.rows(~in_first)
 
-    def _rows(self, chosen: Tensor) -> Dataset:
+    def rows(self, chosen: Tensor) -> Dataset:
+        """The same with some rows only, by their numbers or a mask.
+
+        Example:
+            >>> len(Dataset(torch.randn(10, 3)).rows(torch.tensor([2, 7])))
+            2
+        """
         y = None if self.y is None else self.y[chosen]
         groups = None if self.groups is None else self.groups[chosen]
         return replace(self, x=self.x[chosen], y=y, groups=groups)

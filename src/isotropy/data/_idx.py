@@ -14,7 +14,8 @@ from torch import Tensor
 
 from isotropy._run import atomic_write
 from isotropy.data._dataset import Dataset
-from isotropy.data._tensors import target_tensor
+from isotropy.data._intake import Intake, taken
+from isotropy.data._tensors import group_numbers, target_tensor
 
 _KINDS = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _PREFIXES = {"train": ("train",), "test": ("t10k", "test")}
@@ -55,7 +56,7 @@ def write_idx(path: Path, array: NDArray[np.uint8]) -> None:
         file.write(np.ascontiguousarray(array).data)
 
 
-def load_idx_file(path: Path, task: Any) -> Dataset:
+def load_idx_file(path: Path, task: Any, groups: Any, intake: Intake) -> Dataset:
     """Load a file of images, with the file of labels that its name leads to."""
     if "labels" in path.name:
         images = _beside(path, path.name.replace("labels", "images"))
@@ -63,7 +64,7 @@ def load_idx_file(path: Path, task: Any) -> Dataset:
             raise ValueError(f"{path}: expected a file of images, got one of labels")
         path = images
     labels = _beside(path, path.name.replace("images", "labels"))
-    return _load_pair(path, None if labels == path else labels, task, str(path))
+    return _load_pair(path, None if labels == path else labels, task, groups, intake)
 
 
 def _beside(path: Path, name: str) -> Path | None:
@@ -90,11 +91,21 @@ def idx_splits(folder: Path) -> dict[str, Path]:
     return splits
 
 
-def _load_pair(images: Path, labels: Path | None, task: Any, source: str) -> Dataset:
-    x = _pixels(read_idx(images), images)
+def _load_pair(
+    images: Path, labels: Path | None, task: Any, groups: Any, intake: Intake
+) -> Dataset:
+    pixels = read_idx(images)
+    count = len(pixels) if pixels.ndim else 0
+    rows = intake.drawn(count, groups, str(images))
+    notes = intake.note(rows, count, "images")
+    x = _pixels(taken(pixels, rows), images)
+    numbers = None if groups is None else group_numbers(taken(groups, rows), str(images))
     if labels is None:
-        return Dataset(x, source=source)
+        return Dataset(x, groups=numbers, source=str(images), notes=notes)
+    # all labels, so that the classes do not depend on the draw
     y, classes = target_tensor(read_idx(labels), task or "classification", str(labels))
+    if len(y) != count:
+        raise ValueError(f"{labels}: expected {count} labels, one for each image, got {len(y)}")
     names = images.parent / CLASS_NAMES
     if classes is not None and names.is_file():
         given = tuple(names.read_text("utf-8").split("\n")[:-1])
@@ -103,7 +114,8 @@ def _load_pair(images: Path, labels: Path | None, task: Any, source: str) -> Dat
                 f"{names}: expected a line for each of {len(classes)} classes, got {len(given)}"
             )
         classes = given
-    return Dataset(x, y, classes=classes, source=source)
+    y = y if rows is None else y[rows]
+    return Dataset(x, y, classes=classes, groups=numbers, source=str(images), notes=notes)
 
 
 def _pixels(array: NDArray[Any], path: Path) -> Tensor:

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from isotropy._run import require_memory
 from isotropy.data._dataset import Dataset
+from isotropy.data._intake import Intake, taken
+from isotropy.data._tensors import group_numbers
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -71,40 +73,69 @@ def images_within(folder: Path) -> list[Path]:
     )
 
 
-def load_image_folder(folder: Path, reading: Reading) -> Dataset:
-    """Load all images of a folder; its folders, if any, are the classes."""
-    loose, classes = images_within(folder), folders_within(folder)
+def load_image_folder(folder: Path, reading: Reading, groups: Any, intake: Intake) -> Dataset:
+    """Load the images of a folder, or some drawn of them; its folders, if any, are the classes."""
+    paths, labels, classes = _listed(folder)
+    if groups is not None and intake.most_rows is not None and reading.unreadable == "skip":
+        raise ValueError(
+            f"{folder}: expected no groups for images of which some are drawn and some skipped"
+        )
+    rows = intake.drawn(len(paths), groups if intake.most_rows is not None else None, str(folder))
+    drawn = range(len(paths)) if rows is None else rows.tolist()
+    looks = _looks([paths[row] for row in drawn], reading)
+    if not looks:
+        raise ValueError(f"{folder}: expected a readable image, got {len(drawn)} unreadable")
+    read = [row for row in drawn if paths[row] in looks]
+    if rows is None:
+        _require_every_class(read, labels, classes, folder)
+    return Dataset(
+        _pixels(looks, reading),
+        torch.tensor([labels[row] for row in read]) if classes else None,
+        classes=classes or None,
+        groups=None if groups is None else group_numbers(taken(groups, rows), str(folder)),
+        source=str(folder),
+        skipped=_names(folder, [paths[row] for row in drawn], looks),
+        notes=intake.note(rows, len(paths), "images") + _skipped_note(len(drawn), len(read)),
+    )
+
+
+def _listed(folder: Path) -> tuple[list[Path], list[int], tuple[str, ...]]:
+    """All images, the number of the class of each, and the names of classes."""
+    loose, inside = images_within(folder), folders_within(folder)
     if loose:
-        if any(images_within(inner) for inner in classes):
+        if any(images_within(inner) for inner in inside):
             raise ValueError(
                 f"{folder}: expected images either in it or in folders by class, got both"
             )
-        looks = _looks(loose, reading)
-        if not looks:
-            raise ValueError(f"{folder}: expected a readable image, got {len(loose)} unreadable")
-        skipped = _names(folder, loose, looks)
-        return Dataset(_pixels(looks, reading), source=str(folder), skipped=skipped)
-    looks, labels, there = {}, [], []
-    for number, inner in enumerate(classes):
+        return loose, [], ()
+    paths: list[Path] = []
+    labels: list[int] = []
+    for number, inner in enumerate(inside):
         found = images_within(inner)
         if not found:
             raise ValueError(f"{inner}: expected images of the class {inner.name!r}, got none")
-        good = _looks(found, reading)
-        if not good:
+        paths += found
+        labels += [number] * len(found)
+    return paths, labels, tuple(inner.name for inner in inside)
+
+
+def _require_every_class(
+    read: list[int], labels: list[int], classes: tuple[str, ...], folder: Path
+) -> None:
+    there = {labels[row] for row in read} if classes else set()
+    for number, name in enumerate(classes):
+        if number not in there:
             raise ValueError(
-                f"{inner}: expected a readable image of the class {inner.name!r}, "
-                f"got {len(found)} unreadable"
+                f"{folder / name}: expected a readable image of the class {name!r}, "
+                f"got {labels.count(number)} unreadable"
             )
-        looks |= good
-        labels += [number] * len(good)
-        there += found
-    return Dataset(
-        _pixels(looks, reading),
-        torch.tensor(labels),
-        classes=tuple(inner.name for inner in classes),
-        source=str(folder),
-        skipped=_names(folder, there, looks),
-    )
+
+
+def _skipped_note(tried: int, read: int) -> tuple[str, ...]:
+    if tried == read:
+        return ()
+    were = "was" if tried - read == 1 else "were"
+    return (f"{tried - read:,} of {tried:,} images could not be read and {were} left out",)
 
 
 def _looks(paths: list[Path], reading: Reading) -> dict[Path, _Look]:

@@ -11,22 +11,19 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from isotropy.data._arrays import from_arrays, from_mapping, from_torch_dataset, load_npy, load_npz
+from isotropy.data._arrays import from_arrays, from_dataset, from_torch_dataset
 from isotropy.data._dataset import Dataset, TaskKind
-from isotropy.data._idx import idx_splits, is_idx, load_idx_file
-from isotropy.data._image_folder import (
-    Reading,
-    Unreadable,
-    folders_within,
-    images_within,
-    load_image_folder,
-)
-from isotropy.data._tables import load_csv, load_frame, load_parquet
-from isotropy.data._tensors import check_task, group_numbers
+from isotropy.data._delimited_text import load_csv
+from isotropy.data._folders import load_folder, refuse_options
+from isotropy.data._frames import load_frame, load_parquet
+from isotropy.data._idx import is_idx, load_idx_file
+from isotropy.data._image_folder import Reading, Unreadable
+from isotropy.data._intake import Intake, Missing, Text
+from isotropy.data._named_arrays import from_mapping, load_npy, load_npz
+from isotropy.data._tensors import check_task
 from isotropy.data._transition_files import NEEDED, SPELLINGS
 
 _KNOWN = ".csv, .csv.gz, .tsv, .tsv.gz, .npz, .npy, .parquet, idx files or a folder"
-_SPLIT_FOLDERS = ("train", "test")
 
 
 def load(
@@ -39,6 +36,11 @@ def load(
     size: tuple[int, int] | None = None,
     crop: bool = False,
     unreadable: Unreadable = "refuse",
+    missing: Missing = "refuse",
+    text: Text = "refuse",
+    most_rows: int | None = None,
+    seed: int = 0,
+    guess: bool = False,
 ) -> Dataset:
     r"""Load data from a file, a folder or memory.
 
@@ -53,7 +55,7 @@ def load(
     - a folder of images: one folder for each class, or no folders and no targets. Shape
       (n, c, h, w) in [0, 1], grey where all are grey, otherwise RGB.
     - (x, y): two arrays or tensors.
-    - a map-style PyTorch data set, with items (x, y) or x.
+    - a map-style PyTorch data set, or a list, with items (x, y) or x.
 
     Inputs are float32; float64 stays float64 in arrays and npz files. Targets are floats of shape
     (n, k) for a regression and int64 of shape (n,) for a classification. With ``task=None``, text,
@@ -61,6 +63,8 @@ def load(
     (at most 20, and at most half as many as rows unless there are two) are classes; everything
     else is a regression. Whole-number classes that start at 0 and stay under 1000 keep their
     numbers, others are numbered in sorted order; ``classes`` names them.
+
+    What is done to the data on the way in stands in ``notes``.
 
     Args:
         source: What to load.
@@ -75,14 +79,24 @@ def load(
         unreadable: Whether a folder with a file that is no image or a damaged one is refused
             (``"refuse"``), or the file is left out, with a warning in the log, and named in
             ``skipped`` (``"skip"``; every image is then decoded twice).
+        missing: Whether a missing or non-finite value is refused (``"refuse"``) or its row is left
+            out (``"drop"``). Data that would lose more than half of their rows are refused.
+        text: Whether a column of text among the inputs of a table is refused (``"refuse"``) or
+            left out (``"drop"``), as are columns that only count the rows: id, index.
+        most_rows: How many rows, images or items to take at most, drawn at random while reading, so
+            that the others are never in memory. Rows keep their order. Small groups stay whole.
+        seed: Seed of that draw.
+        guess: Whether to guess what was not said: the target of a table (`guess_target`), which of
+            two arrays is the input, ``"train"`` where there are two splits, names of columns
+            where there are none.
 
     Returns:
         The data, in memory.
 
     Raises:
         TypeError: If ``source`` is of a kind that is not listed.
-        ValueError: If the file is missing, damaged or of an unknown kind, if a value is missing or
-            not finite, or if rows or lengths do not match; the message names the place.
+        ValueError: If the file is missing, damaged, unreadable or of an unknown kind, if a value is
+            missing or not finite, or if rows or lengths do not match; the message names the place.
 
     Example:
         >>> import tempfile
@@ -99,10 +113,18 @@ def load(
     if split not in (None, "train", "test"):
         raise ValueError(f"expected split 'train', 'test' or None, got {split!r}")
     reading = _checked_reading(size, crop, unreadable)
+    intake = Intake(missing, text, most_rows, seed, guess)
     if isinstance(source, str | os.PathLike):
-        data = _load_path(Path(source).expanduser(), target, task, groups, split, reading)
+        path = Path(source).expanduser()
+        try:
+            data = _load_path(path, target, task, groups, split, reading, intake)
+        except OSError as error:
+            place, reason = error.filename or path, error.strerror or error
+            raise ValueError(
+                f"{place}: expected a file that can be read, got {str(reason).lower()!r}"
+            ) from error
     else:
-        data = _load_object(source, target, task, groups, split, reading)
+        data = _load_object(source, target, task, groups, split, reading, intake)
     if task is not None and data.y is None:
         raise ValueError(f"{data.source}: expected targets for a {task}, got none")
     return data
@@ -128,58 +150,29 @@ def _load_path(
     groups: Any,
     split: str | None,
     reading: Reading,
+    intake: Intake,
 ) -> Dataset:
     if not path.exists():
         raise ValueError(f"{path}: expected a file or folder, got a path where nothing is")
     if path.is_dir():
-        _refuse(path, target=target)
-        return _with_groups(_load_folder(path, task, split, reading), groups)
-    _refuse(path, **reading.options())
+        refuse_options(path, target=target)
+        return load_folder(path, task, _rows_apart(groups, path), split, reading, intake)
+    refuse_options(path, **reading.options())
     if path.stat().st_size == 0:
         raise ValueError(f"{path}: expected data, got an empty file")
     name = path.name.lower()
     if name.endswith(".npz"):
-        return load_npz(path, _one(target, path), task, groups, split)
-    _refuse(path, split=split)
+        return load_npz(path, _one(target, path), task, groups, split, intake)
+    refuse_options(path, split=split)
     if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")):
         loader = load_parquet if name.endswith(".parquet") else load_csv
-        if groups is None or isinstance(groups, str):
-            return loader(path, target, task, groups)
-        return _with_groups(loader(path, target, task, None), groups)
-    _refuse(path, target=target)
+        return loader(path, target, task, groups, intake)
+    refuse_options(path, target=target)
     if name.endswith(".npy"):
-        return load_npy(path, task, groups)
+        return load_npy(path, task, groups, intake)
     if is_idx(path):
-        return _with_groups(load_idx_file(path, task), groups)
+        return load_idx_file(path, task, _rows_apart(groups, path), intake)
     raise ValueError(f"{path}: expected {_KNOWN}, got a file ending in {path.suffix!r}")
-
-
-def _load_folder(path: Path, task: TaskKind | None, split: str | None, reading: Reading) -> Dataset:
-    idx = idx_splits(path)
-    if idx:
-        _refuse(path, **reading.options())
-        return load_idx_file(idx[_split_of(path, sorted(idx, reverse=True), split)], task)
-    folders = [folder.name for folder in folders_within(path)]
-    parts = [part for part in _SPLIT_FOLDERS if part in folders]
-    if parts and (split is not None or len(parts) == 2):
-        return _load_folder(path / _split_of(path, parts, split), task, None, reading)
-    _refuse(path, split=split)
-    if not folders and not images_within(path):
-        raise ValueError(f"{path}: expected idx files or images, got a folder without them")
-    if task == "regression":
-        raise ValueError(
-            f"{path}: expected task 'classification' for images by class, got {task!r}"
-        )
-    return load_image_folder(path, reading)
-
-
-def _split_of(path: Path, there: list[str], split: str | None) -> str:
-    if split is None and len(there) == 1:
-        return there[0]
-    if split not in there:
-        choices = " or ".join(f"split={part!r}" for part in there)
-        raise ValueError(f"{path}: expected {choices}, got {split!r}")
-    return split
 
 
 def _load_object(
@@ -189,29 +182,43 @@ def _load_object(
     groups: Any,
     split: str | None,
     reading: Reading,
+    intake: Intake,
 ) -> Dataset:
-    _refuse("arrays", **reading.options())
+    refuse_options("arrays", **reading.options())
     if isinstance(source, Mapping):
-        return from_mapping(source, _one(target, "arrays"), task, groups, split, "arrays")
-    _refuse("arrays", split=split)
+        return from_mapping(source, _one(target, "arrays"), task, groups, split, "arrays", intake)
+    refuse_options("arrays", split=split)
     if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
-        if groups is None or isinstance(groups, str):
-            return load_frame(source, target, task, groups, "DataFrame")
-        return _with_groups(load_frame(source, target, task, None, "DataFrame"), groups)
-    _refuse("arrays", target=target)
+        return load_frame(source, target, task, groups, intake)
+    refuse_options("arrays", target=target)
+    groups = _rows_apart(groups, "arrays")
     if isinstance(source, Dataset):
-        return source if groups is None else _with_groups(source, groups)
+        return from_dataset(source, groups, intake)
     if isinstance(source, Tensor | np.ndarray):
-        return from_arrays(source, None, task, groups, "arrays")
+        return from_arrays(source, None, task, groups, "arrays", intake)
+    if _is_list_of_items(source):
+        return from_torch_dataset(source, task, groups, intake)
     if isinstance(source, tuple | list):
         if len(source) != 2:
             raise ValueError(f"expected a pair (x, y) of arrays, got {len(source)} things")
-        return from_arrays(source[0], source[1], task, groups, "arrays")
+        return from_arrays(source[0], source[1], task, groups, "arrays", intake)
     if hasattr(source, "__getitem__") and hasattr(source, "__len__"):
-        return from_torch_dataset(source, task, groups)
+        return from_torch_dataset(source, task, groups, intake)
     raise TypeError(
         "expected a path, arrays or a data set with a length and items, "
         f"got {type(source).__name__}"
+    )
+
+
+def _is_list_of_items(source: Any) -> bool:
+    """Tell [(x, y), (x, y), …] from [x, y]: there items are tuples that start with an array."""
+    return (
+        isinstance(source, list)
+        and bool(source)
+        and all(
+            isinstance(item, tuple) and item and isinstance(item[0], Tensor | np.ndarray)
+            for item in source
+        )
     )
 
 
@@ -221,22 +228,10 @@ def _one(target: Any, source: Any) -> str | None:
     raise ValueError(f"{source}: expected the name of one array as target, got {target!r}")
 
 
-def _refuse(source: Any, **options: Any) -> None:
-    for name, value in options.items():
-        if value is not None:
-            raise ValueError(f"{source}: expected no {name} for this kind of data, got {value!r}")
-
-
-def _with_groups(data: Dataset, groups: Any) -> Dataset:
-    from dataclasses import replace
-
-    if groups is None:
-        return data
+def _rows_apart(groups: Any, source: Any) -> Any:
     if isinstance(groups, str):
-        raise ValueError(
-            f"{data.source}: expected one value for each row as groups, got {groups!r}"
-        )
-    return replace(data, groups=group_numbers(groups, data.source))
+        raise ValueError(f"{source}: expected one value for each row as groups, got {groups!r}")
+    return groups
 
 
 def holds_transitions(path: str | os.PathLike[str]) -> bool:

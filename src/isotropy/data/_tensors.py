@@ -90,6 +90,7 @@ def target_tensor(
     if array.ndim == 0 or array.size == 0:
         raise ValueError(f"{source}: expected one target for each row, got shape {array.shape}")
     if task is None:
+        _refuse_free_text(array, source)
         task = "classification" if _looks_like_classes(array) else "regression"
     if task == "classification":
         return _class_numbers(array, source)
@@ -106,6 +107,27 @@ def _looks_like_classes(array: NDArray[Any]) -> bool:
     if array.dtype.kind == "f" or array.size != len(array):
         return False
     return len(np.unique(array)) <= max(2, min(_FEW, len(array) // 2))
+
+
+def _refuse_free_text(array: NDArray[Any], source: str) -> None:
+    """Refuse text that differs from row to row: names, or numbers with a stray cell."""
+    if array.dtype.kind not in "UST":
+        return
+    different = len(np.unique(array))
+    if different > max(_FEW, array.size // 2):
+        strays = [text for text in map(str, array.flat) if not _is_number(text)]
+        raise ValueError(
+            f"{source}: expected numbers or a few classes as targets, got text with {different:,} "
+            f"different values in {array.size:,} rows, such as {(strays or [''])[0]!r}"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _class_numbers(array: NDArray[Any], source: str) -> tuple[Tensor, tuple[str, ...]]:

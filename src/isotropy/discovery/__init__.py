@@ -4,6 +4,9 @@ from isotropy.discovery._discover import discover
 from isotropy.discovery._examples import example_tasks
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
+from isotropy.discovery._layout import Layout
+from isotropy.discovery._model_comparison import ModelComparison
+from isotropy.discovery._reading import Reading, read_shape
 from isotropy.discovery._soft_offer import SoftOffer
 from isotropy.discovery._standardised import HomogeneousModel, StandardisedModel, build_model
 from isotropy.discovery.augerino._augerino import Augerino
@@ -108,14 +111,17 @@ __all__ = [
     "LayerShares",
     "LayerType",
     "LayerwiseResult",
+    "Layout",
     "LearnedPermutations",
     "LearnedSharing",
     "LearnedShifts",
     "LeastSquares",
+    "ModelComparison",
     "ModuleSharingResult",
     "NullSpace",
     "OrbitAverage",
     "PartitionEvidence",
+    "Reading",
     "Relaxed",
     "ScoreTable",
     "SearchResult",
@@ -162,6 +168,7 @@ __all__ = [
     "null_spaces",
     "orbit_average",
     "rank_penalty",
+    "read_shape",
     "relax_sharing",
     "replay",
     "rounded",

@@ -2,65 +2,48 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from torch import Tensor
+from torch.utils import data as torch_data
 
-from isotropy._run import ProgressCallback, Step
+from isotropy._run import Patience, ProgressCallback, seconds_of
 from isotropy._run import generator as make_generator
-from isotropy.data import Dataset, Transitions
-from isotropy.discovery._finding import Finding
+from isotropy.data import Dataset, Transitions, load
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._methods import (
     METHODS,
     Method,
-    checked_methods,
+    known_methods,
     refuse_options,
     refuse_search_options,
+    suiting_methods,
 )
-from isotropy.discovery._nearly import NearClaim, offered, standing
+from isotropy.discovery._plan import Plan
+from isotropy.discovery._positions import PositionOptions, PositionSearch
+from isotropy.discovery._reading import Reading, read_shape
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, holm
-from isotropy.discovery.confirming._free_predictor import (
-    FreePredictor,
-    Task,
-    sample_losses,
-)
-from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.generators._continuous import (
-    ContinuousClaims,
-    TestedClaim,
-)
-from isotropy.discovery.generators._search import Blocks, CannotTell
-from isotropy.discovery.generators._smooth_predictor import smooth_predictor
+from isotropy.discovery.confirming._free_predictor import Task
+from isotropy.discovery.generators._search import Blocks
 from isotropy.discovery.images._discover_images import discover_images
 from isotropy.discovery.images._group_search import discover_groups
 from isotropy.discovery.images._image_data import ImageData
-from isotropy.discovery.naming._pair_group import PairGroup
-from isotropy.discovery.permutations._permutation_claim import (
-    PermutationClaim,
-    confirm_permutations,
-    near_permutations,
-    tried_line,
-)
-from isotropy.discovery.permutations._proposals import Proposals, propose
 from isotropy.discovery.transitions._discover_transitions import discover_transitions
 
-# a predictor of the other kind is taken where it leaves so much less
-_BETTER = 1.05
-# shares of variance or entropy, unexplained, that are worth a note
-_MUCH_LEFT, _NOTHING = 0.05, 0.95
+_LOG = logging.getLogger(__name__)
+_MOST_ROWS = 20_000
+_TIME_FOR_GROUPS = 900.0  # seconds of a budget that leave time for a search among sets of groups
 
 
 def discover(
-    X: ArrayLike | Tensor | Dataset | Transitions,
+    X: ArrayLike | Tensor | Dataset | Transitions | torch_data.Dataset[Any],
     y: ArrayLike | Tensor | None = None,
     *,
     task: Task | None = None,
@@ -77,6 +60,8 @@ def discover(
     study: str | os.PathLike[str] | None = None,
     strategy: str = "lattice",
     children: int | None = None,
+    budget: float | str | None = None,
+    keep_on_interrupt: bool = False,
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> Findings:
@@ -116,16 +101,20 @@ def discover(
     and every model of a finding. These tests have Holm's correction among themselves, and change
     nothing for findings.
 
+    Of more rows than 20,000 as many are drawn at random, and ``Findings.notes`` says so.
+
     Args:
         X: Inputs, shape ``(N, n)``, ``(N, n, channels)`` for sequences and sets,
-            ``(N, channels, height, width)`` for images; a ``Dataset``; or ``Transitions``. With
-            ``methods="layers"`` or ``"groups"``, arrays of shape ``(N, height, width)`` are images
-            of one channel.
-        y: Targets: ``(N,)`` or ``(N, m)`` of numbers, ``(N, m, channels)``, or ``(N,)`` classes.
+            ``(N, channels, height, width)`` or ``(N, height, width)`` for images; a ``Dataset``; a
+            data set of PyTorch's, with items (x, y); or ``Transitions``. How it is read is in
+            ``Findings.reading``; ``read_shape`` has the rules.
+        y: Targets: ``(N,)`` or ``(N, m)`` of numbers, ``(N, m, channels)``, images, or ``(N,)``
+            classes.
         task: ``"regression"`` or ``"classification"``; by default told from the targets, as
             ``isotropy.data.load`` does.
         groups: Rows with one value here stay on one side of every split, shape ``(N,)``.
-        channels_first: Whether sequences and sets have shape ``(N, channels, n)`` instead.
+        channels_first: Whether sequences and sets have shape ``(N, channels, n)`` instead; with one
+            channel, or a few and many positions, that is told from the shape.
         candidates: Groups to try as well, such as ``"Z(12)"`` or ``"S(3)+S(9)"``, acting on
             positions in their order (and on outputs alike, where there are as many), or on the
             pixels of an image, row by row. For ``"groups"``, names of the grid transformations that
@@ -149,17 +138,22 @@ def discover(
             with it; several at once, in any number of processes, share the work.
         strategy: Of that search: ``"lattice"``, ``"dqn"``, ``"random"`` or ``"tpe"``.
         children: How many networks it trains at most, by default 60.
+        budget: How long it may take, in seconds or as text such as ``"5m"``. What is sure by then
+            is returned, ``Findings.stopped`` says what was not done. Of a quarter of an hour or
+            more, images are searched for sets of groups as well.
+        keep_on_interrupt: Whether an interruption (Ctrl-C) ends the search as a budget does; a
+            second one ends what is still being tested. Otherwise it is raised as ever.
         seed: Of splits, networks and random group elements.
         progress: Told what is being done.
 
     Returns:
-        The findings, continuous ones first, then the largest group first; empty where nothing
-        holds.
+        The findings, ranked: those of the whole task before those of layers, by p-value down to
+        10⁻⁶, then continuous ones, then the largest group first; empty where nothing holds.
 
     Raises:
         ValueError: If values are missing, inputs or targets constant, rows too few to split, images
-            too small, too large or without classes, a method or option is for data of another
-            kind, ``near_margin`` is not a share below 1, or the study is of another search.
+            too small, a method or option is for data of another kind, ``near_margin`` is not a
+            share below 1, or the study is of another search.
         ConnectionError: If the database of the study cannot be reached.
 
     Example:
@@ -170,226 +164,187 @@ def discover(
         ('S(5), all positions', True)
     """
     started = time.perf_counter()
-    tell = progress or (lambda step: None)
-    methods = checked_methods(methods, X)
+    chosen = known_methods(methods)
     if not 0 <= near_margin < 1:
         raise ValueError(f"expected a near_margin of at least 0 and below 1, got {near_margin!r}")
-    softening = fit_models and near_margin > margin
-    if isinstance(X, Transitions):
+    seconds = None if budget is None else seconds_of(budget)
+    given = _as_data(X, y, task, groups)
+    asked = () if chosen == METHODS else chosen
+    reading, given = read_shape(given, asked, channels_first)
+    chosen = suiting_methods(chosen, reading.kind)
+    if reading.kind == "images" and not asked and (seconds or 0.0) >= _TIME_FOR_GROUPS:
+        chosen = (*chosen, "groups")
+    _refuse(reading, chosen, y, task, groups, blocks, entry_names, channels_first, candidates)
+    if "groups" not in chosen:
         refuse_search_options(study, strategy, children)
-        given = {"y": y, "task": task, "groups": groups, "blocks": blocks}
-        given |= {"candidates": candidates or None, "channels_first": channels_first or None}
-        refuse_options("transitions", **given)
+    given, drawn = _at_most(given, _MOST_ROWS, seed)
+    plan = Plan(reading, chosen, _entries(given), seconds)
+    _LOG.info("%s", plan)
+    patience = Patience(seconds, keep_on_interrupt=keep_on_interrupt)
+    common: dict[str, Any] = {"margin": margin, "level": level, "fit_models": fit_models}
+    common |= {"seed": seed}
+    told = plan.timed(progress)
+    if isinstance(given, Transitions):
         names = entry_names or (None, None)
-        return discover_transitions(
-            X,
-            observation_names=names[0],
-            action_names=names[1],
-            margin=margin,
-            level=level,
-            fit_models=fit_models,
-            seed=seed,
-            progress=progress,
+        parts = [
+            _attempted(
+                patience,
+                "looking at transitions",
+                lambda: discover_transitions(
+                    given,
+                    observation_names=names[0],
+                    action_names=names[1],
+                    progress=patience.watched(told),
+                    **common,
+                ),
+            )
+        ]
+    elif reading.kind == "images":
+        search = {"study": study, "strategy": strategy, "children": children}
+        parts = _of_images(given, chosen, candidates, search, common, patience, told)
+    else:
+        rows = TaskData.of(
+            given,
+            None,
+            None,
+            None,
+            reading.channels_first,
+            permuting=chosen == ("permutations",),
         )
+        options = PositionOptions(
+            permuting="permutations" in chosen and rows.arrangement.inputs > 1,
+            moving="generators" in chosen,
+            candidates=candidates,
+            blocks=blocks,
+            near_margin=near_margin if fit_models and near_margin > margin else 0.0,
+            **common,
+        )
+        parts = [PositionSearch(rows, options, patience, told).findings()]
+    found = Findings.merged(parts)
+    notes = [note for note in (*_said(given), *drawn, reading.note) if note]
+    return replace(
+        found,
+        notes=(*notes, *found.notes),
+        seconds=time.perf_counter() - started,
+        reading=reading.words,
+        stopped=patience.stopped,
+    )
+
+
+def _as_data(x: Any, y: Any, task: Task | None, groups: Any) -> Dataset | Transitions:
+    """Whatever was given, as a data set with targets."""
+    if isinstance(x, Transitions):
+        refuse_options("transitions", y=y, task=task, groups=groups)
+        return x
+    if isinstance(x, Dataset):
+        if y is not None or groups is not None:
+            raise ValueError("expected a data set alone, which has its targets and groups")
+        found = x
+    elif isinstance(x, torch_data.Dataset) and y is None:
+        found = load(x, task=task, groups=groups)
+    elif y is None:
+        raise ValueError("expected targets y beside the inputs, got none")
+    else:
+        names = tuple(map(str, x.columns)) if hasattr(x, "columns") else None
+        x = x.to_numpy() if hasattr(x, "to_numpy") else x
+        found = load((x, y), task=task, groups=groups)
+        if names is not None:
+            found = replace(found, x_names=names)
+    if found.y is None:
+        raise ValueError(f"{found.source}: expected targets, got none")
+    if bool((found.y == found.y[:1]).all()):
+        classes = "" if found.task == "regression" else ", of at least two classes"
+        raise ValueError(
+            f"{found.source}: expected targets that vary{classes}, got the same in every row"
+        )
+    return found
+
+
+def _at_most(
+    data: Dataset | Transitions, most: int, seed: int
+) -> tuple[Dataset | Transitions, list[str]]:
+    """Rows drawn at random where there are more than are looked at, and a note that says so."""
+    if isinstance(data, Transitions) or len(data) <= most:
+        return data, []
+    drawn = torch.randperm(len(data), generator=make_generator(seed))[:most].sort().values
+    note = f"{most} of {len(data)} rows were drawn at random"
+    return data.rows(drawn), [note]
+
+
+def _entries(data: Dataset | Transitions) -> int:
+    if isinstance(data, Transitions):
+        return data.observations.numel() + data.actions.numel()
+    return data.x.numel()
+
+
+def _said(data: Dataset | Transitions) -> Sequence[str]:
+    return () if isinstance(data, Transitions) else getattr(data, "notes", ())
+
+
+def _refuse(
+    reading: Reading,
+    methods: Sequence[Method],
+    y: Any,
+    task: Any,
+    groups: Any,
+    blocks: Any,
+    entry_names: Any,
+    channels_first: bool,
+    candidates: Sequence[str],
+) -> None:
+    """Refuse options that are for data of another kind."""
+    if reading.kind == "transitions":
+        refuse_options(
+            "transitions",
+            y=y,
+            task=task,
+            groups=groups,
+            blocks=blocks,
+            candidates=candidates or None,
+            channels_first=channels_first or None,
+        )
+        return
     refuse_options("data that are no transitions", entry_names=entry_names)
-    if methods == ("groups",):
+    if reading.kind == "images":
         refuse_options(blocks=blocks, channels_first=channels_first or None)
-        return discover_groups(
-            ImageData.of(X, y, task, groups),
-            names=candidates,
-            study=study,
-            strategy=strategy,
-            children=children,
-            margin=margin,
-            level=level,
-            fit_models=fit_models,
-            seed=seed,
-            progress=progress,
-        )
-    refuse_search_options(study, strategy, children)
-    if methods == ("layers",):
-        refuse_options(blocks=blocks, channels_first=channels_first or None)
-        return discover_images(
-            ImageData.of(X, y, task, groups),
-            candidates=candidates,
-            margin=margin,
-            level=level,
-            fit_models=fit_models,
-            seed=seed,
-            progress=progress,
-        )
-    permuting, moving = "permutations" in methods, "generators" in methods
-    data = TaskData.of(X, y, task, groups, channels_first, permuting=permuting)
-    find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
-    tell(Step(0, 5, "proposing symmetries"))
-    proposals = Proposals((), (), None, ())
-    if permuting:
-        proposals = propose(
-            data.rows(find),
-            margin=margin,
-            near_margin=near_margin if softening else 0.0,
-            candidates=candidates,
-            seed=seed,
-        )
-    tell(Step(1, 5, "looking for continuous symmetries"))
-    continuous = _continuous(data, find, blocks, margin, seed) if moving else None
-    tell(Step(2, 5, "fitting a predictor free of symmetry"))
-    fitted, outside = data.rows(fit), data.rows(held)
-    free = fitted.free_predictor(seed + 1)
-    smooth = free
-    if continuous is not None and continuous.claims:
-        smooth = smooth_predictor(fitted, seed + 1)
-        if smooth.unexplained * _BETTER < free.unexplained:
-            free = smooth
-    tell(Step(3, 5, "confirming"))
-    claims = [PermutationClaim.of(proposal, data) for proposal in proposals.claims]
-    tests = confirm_permutations(claims, free, outside, margin=margin, level=level, seed=seed)
-    diagonal = proposals.convolution
-    if diagonal is not None:
-        tests.append(diagonal.test(free, fitted, outside, margin=margin, level=level))
-    moved: list[TestedClaim] = []
-    if continuous is not None and continuous.claims:
-        moved = continuous.tests(smooth, fitted, outside, margin=margin, level=level, seed=seed)
-    tests = _corrected(tests, moved)
-    tell(Step(4, 5, "fitting models"))
-    for claim, test in zip(claims, tests, strict=False):
-        claim.test = test
-    confirmed = [claim for claim in claims if claim.confirmed]
-    seen = data.rows(np.concatenate([find, fit]))
-    near: list[NearClaim] = []
-    if softening:
-        wide: dict[str, Any] = {"margin": near_margin, "level": level, "seed": seed}
-        near = near_permutations(proposals, claims, data, free, seen, outside, **wide)
-        if continuous is not None:
-            near += continuous.near(moved, smooth, fitted, seen, outside, **wide)
-        near = standing(near)
-    rival = free
-    if fit_models and (near or any(test.confirmed for test in tests)):
-        # models are compared on equal terms: both fitted to all rows but those of the test
-        rival = seen.free_predictor(seed + 1)
-    shown = [claim for claim in confirmed if not any(claim.is_within(other) for other in confirmed)]
-    found: list[Finding] = []
-    tried: list[str | Mapping[str, Any]] = [
-        *proposals.tried,
-        *(tried_line(c.name, c.proposal.method, c.proposal.chance, c.test) for c in claims),
-    ]
-    notes = _notes(free, fitted, outside)
-    if data.arrangement.inputs == data.arrangement.channels > 1:
-        notes.append(
-            f"x was read as {data.arrangement.inputs} positions with as many channels; for images "
-            "of one channel: methods='layers', --method layers"
-        )
-    trivial = _without_effect(proposals, free, outside, margin, level, seed)
-    if continuous is not None:
-        found, lines = continuous.findings(
-            moved, data, find, fit, held, smooth, fit_models=fit_models, seed=seed
-        )
-        tried += [*continuous.tried(), *lines]
-        notes += continuous.notes
-        trivial += continuous.trivial(free, fitted, outside, margin=margin, level=level, seed=seed)
-    if diagonal is not None:
-        tried.append(tried_line(diagonal.name, "diagonals", diagonal.chance, tests[-1]))
-        if tests[-1].confirmed:
-            # what turns a filter around is said with it
-            turned = PairGroup(diagonal.name.generators, *reversed(diagonal.labels.shape))
-            shown = [claim for claim in shown if not turned.contains(claim.group)]
-            found.append(diagonal.finding(tests[-1], seen, outside, rival, fit_models))
-    found += [claim.finding(proposals, seen, outside, rival, fit_models, seed) for claim in shown]
-    if near and free is smooth and continuous is not None and continuous.claims:
-        rival = smooth_predictor(seen, seed + 1)
-    nearly = offered(near, seen, outside, rival, rivals=found, level=level, seed=seed)
-    return Findings(found, tried, time.perf_counter() - started, notes, trivial, nearly)
 
 
-def _continuous(
-    data: TaskData, find: NDArray[np.int64], blocks: Blocks | None, margin: float, seed: int
-) -> ContinuousClaims:
-    try:
-        return ContinuousClaims.proposed(data, find, blocks=blocks, margin=margin, seed=seed)
-    except CannotTell as error:
-        return ContinuousClaims.refused(data, error)
-
-
-def _corrected(tests: list[ClaimTest], moved: Sequence[TestedClaim]) -> list[ClaimTest]:
-    """Holm's correction over all tests, of permutations and of continuous symmetries."""
-    every = [test.p_value for test in tests] + [p for one in moved for p in one.p_values]
-    adjusted = iter(holm(every))
-    tests = [replace(test, adjusted_p_value=float(next(adjusted))) for test in tests]
-    for one in moved:
-        one.adjust([float(next(adjusted)) for _ in one.p_values])
-    return tests
-
-
-def _without_effect(
-    proposals: Proposals,
-    free: FreePredictor,
-    outside: TaskData,
-    margin: float,
-    level: float,
-    seed: int,
-) -> list[Finding]:
-    """Positions that the target ignores: any permutation of them is a symmetry, trivially."""
-    ignored = list(proposals.ignored)
-    a = outside.arrangement
-    if len(ignored) < 2 or len(ignored) == a.inputs:
-        return []
-    rng = make_generator(seed)
-    shuffled = outside.x.clone().unflatten(1, (a.channels, a.inputs))
-    for position in ignored:
-        order = torch.randperm(len(shuffled), generator=rng)
-        shuffled[:, :, position] = shuffled[order][:, :, position]
-    with torch.no_grad():
-        losses = [
-            sample_losses(prediction, outside.y, outside.task).numpy()
-            for prediction in (
-                free.predict(shuffled.flatten(1)),
-                free.predict(outside.x),
-                free.constant.expand(len(outside.x), -1),
+def _of_images(
+    data: Dataset,
+    methods: Sequence[Method],
+    candidates: Sequence[str],
+    search: dict[str, Any],
+    common: dict[str, Any],
+    patience: Patience,
+    progress: ProgressCallback | None,
+) -> list[Findings]:
+    """Motions and layers, then sets of groups; each has its share of the level."""
+    images = ImageData.of(data, None, None, None)
+    common = {**common, "level": common["level"] / len(methods)}
+    told = patience.watched(progress)
+    parts = []
+    if "layers" in methods:
+        asked = () if "groups" in methods else candidates
+        parts.append(
+            _attempted(
+                patience,
+                "looking at images",
+                lambda: discover_images(images, candidates=asked, progress=told, **common),
             )
-        ]
-    test = claim_test(*losses, margin=margin, level=level, groups=outside.groups)
-    if not test.confirmed:
-        return []
-    names = outside.input_names or tuple(f"x{p}" for p in range(a.inputs))
-    listed = ", ".join(names[p] for p in ignored)
-    return [
-        Finding(
-            name=f"S({len(ignored)}), positions that the target ignores",
-            group=f"S({len(ignored)})",
-            action=f"any permutation of {listed}",
-            method="shuffled columns",
-            order=int(np.prod(np.arange(1, len(ignored) + 1, dtype=object))),
-            confirmed=True,
-            p_value=test.p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=margin,
-            samples=test.samples,
-            trivial=f"the target does not depend on {listed}",
         )
-    ]
-
-
-def _notes(free: FreePredictor, fitted: TaskData, outside: TaskData) -> list[str]:
-    what = "entropy" if fitted.task == "classification" else "variance"
-    with torch.no_grad():
-        losses = [
-            float(sample_losses(prediction, outside.y, outside.task).mean())
-            for prediction in (
-                free.predict(outside.x),
-                free.constant.expand(len(outside.x), -1),
+    if "groups" in methods:
+        parts.append(
+            _attempted(
+                patience,
+                "searching for sets of groups",
+                lambda: discover_groups(
+                    images, names=candidates, progress=told, **search, **common
+                ),
             )
-        ]
-    left = losses[0] / max(losses[1], 1e-300)
-    notes = [
-        f"{fitted.task}; free predictor: {free.kind}, leaves {left:.2g} of the {what}; "
-        f"fitted to {len(fitted.x)} rows, claims tested on {len(outside.x)} others"
-    ]
-    if left > _NOTHING:
-        notes.append("next to nothing could be learned from these rows, so nothing can be claimed")
-    elif left > _MUCH_LEFT:
-        notes.append(
-            f"claims are about what the predictor has learned: the {left:.0%} that it leaves may "
-            "be noise, or have less symmetry"
         )
-    return notes
+    return parts
+
+
+def _attempted(patience: Patience, what: str, work: Any) -> Findings:
+    found = patience.attempt(what, work)
+    return Findings() if found is None else found

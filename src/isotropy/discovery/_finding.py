@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 from collections.abc import Mapping
@@ -15,9 +14,12 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from isotropy._run import Checkpoint, json_text, write_json
+from isotropy._run import Checkpoint, atomic_write, json_text, write_json
 from isotropy.discovery._finding_files import FORMAT, made_folder, read_format
+from isotropy.discovery._how_to_use import how_to_use
+from isotropy.discovery._layout import Layout
 from isotropy.discovery._model_comparison import ModelComparison
+from isotropy.discovery._notebook import finding_html
 from isotropy.discovery._soft_offer import SoftOffer
 from isotropy.discovery._standardised import build_model
 from isotropy.discovery.confirming._soft_comparison import SoftComparison
@@ -25,7 +27,7 @@ from isotropy.discovery.naming._row_rep import RowRep
 from isotropy.reps import Rep, Symmetry
 
 _NEGLIGIBLE = 1e-5  # size of an effect below which its digits are noise
-_FILE = "finding.json"
+_FILE, _USE = "finding.json", "use_model.py"
 _WEIGHTS, _SOFT_WEIGHTS = "model.safetensors", "soft.safetensors"
 # what is written as it is; the other fields have a form of their own
 _PLAIN = (
@@ -40,7 +42,7 @@ _LISTS = (
 )
 
 
-_SMALLEST_SHOWN = 1e-6  # the normal approximation of the test says nothing of smaller chances
+SMALLEST_SHOWN = 1e-6  # the normal approximation of the test says nothing of smaller chances
 
 
 def shown_p_value(value: float) -> str:
@@ -50,48 +52,7 @@ def shown_p_value(value: float) -> str:
         >>> shown_p_value(0.0123), shown_p_value(1e-46)
         ('p = 0.012', 'p < 1e-06')
     """
-    return f"p = {value:.2g}" if value >= _SMALLEST_SHOWN else f"p < {_SMALLEST_SHOWN:.0e}"
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How rows of data are laid out for a model, channel by channel over positions.
-
-    Args:
-        channels: Channels of inputs; more than one where they have positions and channels.
-        output_channels: Those of outputs.
-        channels_first: Whether they come before positions in the data.
-        sequences: Whether data have an axis of channels though there is but one.
-        image: The shape of an image as it was given; empty where data are none.
-    """
-
-    channels: int = 1
-    output_channels: int = 1
-    channels_first: bool = False
-    sequences: bool = False
-    image: tuple[int, ...] = ()
-
-    def rows(self, x: Tensor) -> Tensor:
-        """Data as they were given, as rows that a model takes.
-
-        Raises:
-            ValueError: If the shape is not that of the data.
-
-        Example:
-            >>> Layout(image=(1, 4, 6)).rows(torch.zeros(5, 1, 4, 6)).shape
-            torch.Size([5, 24])
-        """
-        if self.image:
-            if x.shape[1:] != self.image:
-                shape = ", ".join(map(str, self.image))
-                raise ValueError(f"expected images of shape (n, {shape}), got {tuple(x.shape)}")
-            return x.flatten(1)
-        axes = 3 if self.channels > 1 or self.sequences else 2
-        if x.ndim != axes:
-            raise ValueError(f"expected inputs with {axes} axes, got shape {tuple(x.shape)}")
-        if x.ndim == 3:
-            return (x if self.channels_first else x.transpose(1, 2)).flatten(1)
-        return x
+    return f"p = {value:.2g}" if value >= SMALLEST_SHOWN else f"p < {SMALLEST_SHOWN:.0e}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +137,7 @@ class Finding:
     notes: tuple[str, ...] = ()
     symmetry: Symmetry | None = None
     custom: Mapping[str, RowRep] = field(default_factory=dict, repr=False)
-    layout: Layout = Layout()
+    layout: Layout = field(default_factory=Layout)
     labels: NDArray[np.int64] | None = field(default=None, repr=False)
     generators: NDArray[np.float64] | None = field(default=None, repr=False)
     metric: NDArray[np.float64] | None = field(default=None, repr=False)
@@ -281,7 +242,7 @@ class Finding:
         x = self.layout.rows(x)
         with torch.no_grad():
             y = model(x)
-        if self.layout.output_channels > 1:
+        if self.layout.output_channels > 1 or self.layout.output_sequences:
             y = y.unflatten(1, (self.layout.output_channels, -1))
             y = y if self.layout.channels_first else y.transpose(1, 2)
         predicted: NDArray[np.float64] = y.double().cpu().numpy()
@@ -321,9 +282,10 @@ class Finding:
         return {**plain, **lists, **rest}
 
     def save(self, folder: str | Path) -> Path:
-        """Write ``finding.json``, and the weights of what models there are.
+        """Write ``finding.json``, the weights of what models there are, and how to load them.
 
-        Those of the model are in ``model.safetensors``, of the soft one in ``soft.safetensors``.
+        Those of the model are in ``model.safetensors``, of the soft one in ``soft.safetensors``;
+        ``use_model.py`` loads them and predicts.
 
         Args:
             folder: Made where it is not there.
@@ -367,6 +329,8 @@ class Finding:
             else:
                 Checkpoint(folder / file, _fingerprint(given, spec)).save(model.state_dict(), {})
         write_json(folder / _FILE, {"format": FORMAT, **given})
+        with atomic_write(folder / _USE, "w") as program:
+            program.write(how_to_use(self))
         return folder
 
     @staticmethod
@@ -390,8 +354,7 @@ class Finding:
         return f"{self.name}: {self.verdict}" + (f": {self.trivial}" if self.trivial else why)
 
     def _repr_html_(self) -> str:
-        rest = str(self)[len(self.name) :]
-        return f"<p><b>{html.escape(self.name)}</b>{html.escape(rest)}</p>"
+        return finding_html(self)
 
 
 def _restored(given: dict[str, Any], folder: Path) -> Finding:

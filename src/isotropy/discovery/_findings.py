@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, overload
 
 from isotropy._run import write_json
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._answer import answer
+from isotropy.discovery._finding import SMALLEST_SHOWN, Finding
 from isotropy.discovery._finding_files import FORMAT, made_folder, read_format
+from isotropy.discovery._notebook import findings_html
 
 _LIST = "findings.json"
 _PLACES = {"findings": "finding", "trivial": "trivial", "nearly": "nearly"}
@@ -65,18 +67,41 @@ class Findings(Sequence[Finding]):
     def __getitem__(self, at: int | slice) -> Finding | Sequence[Finding]:
         return self.findings[at]
 
+    @staticmethod
+    def merged(parts: Sequence[Findings]) -> Findings:
+        """What several searches of the same data found, ranked.
+
+        Those of the whole task come before those of layers of a network, then those with smaller
+        p-values, down to 10⁻⁶; of these the continuous ones, the largest first.
+
+        Example:
+            >>> small, large = (Finding(f"S({n})", f"S({n})", "", "", order=n) for n in (2, 3))
+            >>> [one.name for one in Findings.merged([Findings([small]), Findings([large])])] == [
+            ...     "S(3)",
+            ...     "S(2)",
+            ... ]
+            True
+        """
+        found = sorted((one for part in parts for one in part), key=_rank)
+        listed = {
+            name: [one for part in parts for one in getattr(part, name)]
+            for name in ("tried", "notes", "trivial", "nearly")
+        }
+        reading = next((part.reading for part in parts if part.reading), "")
+        stopped = next((part.stopped for part in parts if part.stopped), "")
+        seconds = sum(part.seconds for part in parts)
+        return Findings(found, seconds=seconds, reading=reading, stopped=stopped, **listed)
+
     @property
     def best(self) -> Finding | None:
-        """The largest symmetry that is confirmed and not trivial; None where there is none.
-
-        One of the whole task comes before those of layers of a network.
-        """
+        """The first that is confirmed and not trivial; None where there is none."""
         sure = [f for f in self.findings if f.confirmed and not f.trivial]
-        return max(
-            sure,
-            key=lambda f: (not f.layers, f.dimension or 0, f.order or 0, -f.p_value),
-            default=None,
-        )
+        return min(sure, key=_rank, default=None)
+
+    @property
+    def answer(self) -> str:
+        """What was found, in one sentence."""
+        return answer(self)
 
     def to_json(self) -> dict[str, Any]:
         """What ``isotropy discover --json`` says.
@@ -86,6 +111,7 @@ class Findings(Sequence[Finding]):
             0.5
         """
         return {
+            "answer": self.answer,
             "findings": [finding.to_json() for finding in self.findings],
             "tried": [one if isinstance(one, str) else dict(one) for one in self.tried],
             "seconds": self.seconds,
@@ -145,6 +171,9 @@ class Findings(Sequence[Finding]):
             str(given.get("stopped", "")),
         )
 
+    def _repr_html_(self) -> str:
+        return findings_html(self)
+
     def __str__(self) -> str:
         lines = [str(finding) for finding in self.findings] or ["no symmetry found"]
         for finding in (*self.findings, *self.nearly):
@@ -152,3 +181,10 @@ class Findings(Sequence[Finding]):
                 lines += [] if finding.confirmed else [str(finding)]
                 lines += [f"  {finding.soft.comparison}", f"  {finding.soft.comparison.gain}"]
         return "\n".join([*lines, *map(str, self.trivial)])
+
+
+def _rank(finding: Finding) -> tuple[Any, ...]:
+    """Smaller comes first."""
+    surer = max(finding.p_value, SMALLEST_SHOWN)
+    whole = (finding.trivial != "", not finding.confirmed, bool(finding.layers))
+    return *whole, surer, -(finding.dimension or 0), -(finding.order or 0)

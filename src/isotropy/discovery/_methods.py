@@ -5,73 +5,63 @@ from __future__ import annotations
 import os
 from typing import Any, Literal
 
-import numpy as np
-
-from isotropy.data import Dataset, Transitions
+from isotropy.discovery._reading import Kind
 
 Method = Literal["permutations", "generators", "layers", "transitions", "groups"]
 METHODS: tuple[Method, ...] = ("permutations", "generators", "layers", "transitions")
 _ON_REQUEST: tuple[Method, ...] = ("groups",)  # takes long
-_OF_IMAGES = {"layers", "groups"}
+_SUITING: dict[Kind, tuple[Method, ...]] = {
+    "vectors": ("permutations", "generators"),
+    "sequences": ("permutations", "generators"),
+    "images": ("layers", "groups"),
+    "transitions": ("transitions",),
+}
 
 
-def checked_methods(methods: Any, x: Any) -> tuple[Method, ...]:
-    """The methods that apply to data of this kind, with so many axes.
+def known_methods(methods: Any) -> tuple[Method, ...]:
+    """The methods that are asked for, once each.
 
     Args:
         methods: One name or several.
-        x: The inputs.
 
     Raises:
-        ValueError: If a name is unknown, or nothing that is asked for suits the data.
+        ValueError: If a name is unknown, or there is none.
 
     Example:
-        >>> checked_methods(METHODS, np.zeros((9, 1, 4, 4)))
+        >>> known_methods("layers")
         ('layers',)
     """
     chosen = (methods,) if isinstance(methods, str) else tuple(methods)
     known = (*METHODS, *_ON_REQUEST)
     if not chosen or not set(chosen) <= set(known):
         raise ValueError(f"expected methods among {', '.join(known)}, got {methods!r:.80}")
-    if "groups" in chosen and len(set(chosen)) > 1:
-        raise ValueError(
-            "expected the method 'groups' alone, since it corrects for its own claims only, got "
-            f"{', '.join(chosen)}"
-        )
-    if isinstance(x, Transitions):
-        if "transitions" not in chosen:
-            raise ValueError(
-                f"expected the method 'transitions' for transitions, got {', '.join(chosen)}"
-            )
-        return ("transitions",)
-    if set(chosen) == {"transitions"}:
-        raise ValueError(
-            f"expected Transitions for the method 'transitions', got {type(x).__name__}"
-        )
-    axes = _axes(x)
-    if axes == 4 or (axes == 3 and set(chosen) <= _OF_IMAGES):
-        suiting = tuple(dict.fromkeys(method for method in chosen if method in _OF_IMAGES))
-        if not suiting:
-            raise ValueError(
-                f"expected the method 'groups' or 'layers' for images, got {', '.join(chosen)}"
-            )
+    return tuple(dict.fromkeys(chosen))
+
+
+def suiting_methods(methods: tuple[Method, ...], kind: Kind) -> tuple[Method, ...]:
+    """Those of the methods that are for data of a kind.
+
+    Args:
+        methods: What is asked for.
+        kind: How the data were read.
+
+    Raises:
+        ValueError: If there is none.
+
+    Example:
+        >>> suiting_methods(METHODS, "images")
+        ('layers',)
+    """
+    suiting = tuple(method for method in methods if method in _SUITING[kind])
+    if suiting:
         return suiting
-    rest = tuple(m for m in chosen if m not in _OF_IMAGES and m != "transitions")
-    if not rest:
+    there = " or ".join(repr(method) for method in sorted(_SUITING[kind]))
+    what = {"vectors": "vectors", "sequences": "sequences and sets"}.get(kind, kind)
+    if set(methods) == {"transitions"}:
         raise ValueError(
-            "expected images of shape (rows, channels, height, width) or (rows, height, width) for "
-            f"the method {chosen[0]!r}, got {axes} axes"
+            f"expected Transitions for the method 'transitions', got data read as {what}"
         )
-    return rest
-
-
-def _axes(x: Any) -> int:
-    if isinstance(x, Dataset):
-        return x.x.ndim
-    try:
-        return np.ndim(x)
-    except ValueError:
-        raise ValueError("expected inputs of one shape, got rows of different shapes") from None
+    raise ValueError(f"expected the method {there} for {what}, got {', '.join(methods)}")
 
 
 def refuse_search_options(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from isotropy.data import Dataset, load
 from isotropy.discovery._arrangement import Arrangement
+from isotropy.discovery._layout import Layout
 from isotropy.discovery.confirming._free_predictor import (
     FreePredictor,
     Task,
@@ -32,7 +33,7 @@ class TaskData:
         input_names: A name for each position of the input, or ``None``.
         output_names: A name for each position of the output, or ``None``.
         groups: Which rows belong together, or ``None``.
-        channels_first: Whether sequences came with channels before positions.
+        layout: How rows were laid out as they were given.
     """
 
     x: Tensor
@@ -42,7 +43,12 @@ class TaskData:
     input_names: tuple[str, ...] | None
     output_names: tuple[str, ...] | None
     groups: NDArray[np.int64] | None
-    channels_first: bool = False
+    layout: Layout = field(default_factory=Layout)
+
+    @property
+    def channels_first(self) -> bool:
+        """Whether sequences came with channels before positions."""
+        return self.layout.channels_first
 
     @staticmethod
     def of(
@@ -59,13 +65,14 @@ class TaskData:
         Raises:
             ValueError: If there is nothing to permute or to learn, and whatever ``load`` raises.
         """
-        output_channels = 1
+        output_channels, moving_outputs = 1, False
         if isinstance(x, Dataset):
             if y is not None or groups is not None:
                 raise ValueError("expected a data set alone, which has its targets and groups")
             data = x
             if data.y is not None and data.y.ndim == 3:
                 flat, output_channels = _channel_by_channel(data.y, channels_first)
+                moving_outputs = True
                 data = replace(data, y=flat, y_names=None)
         elif y is None:
             raise ValueError("expected targets y beside the inputs, got none")
@@ -74,6 +81,7 @@ class TaskData:
             x = x.to_numpy() if hasattr(x, "to_numpy") else x
             if np.ndim(y) == 3:
                 y, output_channels = _channel_by_channel(torch.as_tensor(y), channels_first)
+                moving_outputs = True
             data = load((x, y), task=task, groups=groups)
             if names is not None:
                 data = replace(data, x_names=names)
@@ -117,7 +125,13 @@ class TaskData:
             data.x_names if data.x.ndim == 2 else None,
             data.y_names if output_channels == 1 and data.task == "regression" else None,
             None if data.groups is None else data.groups.numpy(),
-            channels_first,
+            Layout(
+                channels,
+                output_channels,
+                channels_first,
+                sequences=data.x.ndim == 3,
+                output_sequences=moving_outputs,
+            ),
         )
 
     def rows(self, chosen: NDArray[np.int64]) -> TaskData:

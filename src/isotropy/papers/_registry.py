@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from importlib import import_module
 
 from isotropy.papers._experiment import Experiment
+from isotropy.papers._standings import STANDINGS, Standing
+
+PAPERS = {
+    "finzi2023": (
+        "Finzi 2023: Understanding and Incorporating Mathematical Inductive Biases in Neural "
+        "Networks"
+    ),
+    "yeh2022": "Yeh et al. 2022: Equivariance Discovery by Learned Parameter-Sharing",
+    "ouderaa2023": (
+        "Van der Ouderaa et al. 2023: Learning Layer-wise Equivariances Automatically using "
+        "Gradients"
+    ),
+    "basu2021": (
+        "Basu et al. 2021: Group Equivariant Neural Architecture Search via Group Decomposition …"
+    ),
+    "": "Benches of our own",
+}
 
 _MODULES = {
     "basu2021/figure1": "basu2021_figure1",
@@ -105,3 +124,55 @@ def experiment(id: str) -> Experiment:
         raise ValueError(f"expected an experiment among {', '.join(ids())}, got {id!r}")
     found: Experiment = import_module(f"isotropy.papers.{_MODULES[id]}").EXPERIMENT
     return found
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One line of the list of all experiments.
+
+    Args:
+        id: The paper and the place in it.
+        title: What it shows, in a few words.
+        standing: How far it has been run again, and what that costs.
+
+    Example:
+        >>> listing()[0].data()["id"]
+        'finzi2023/figure2.5'
+    """
+
+    id: str
+    title: str
+    standing: Standing
+
+    @property
+    def paper(self) -> str:
+        """The paper, of a bench of our own the empty text."""
+        return self.id.split("/")[0] if "/" in self.id else ""
+
+    def data(self) -> dict[str, str]:
+        """The line as JSON knows it: id, title, state, quick and full."""
+        standing = self.standing
+        return {
+            "id": self.id,
+            "title": self.title,
+            "state": standing.state,
+            "quick": standing.quick,
+            "full": standing.full,
+        }
+
+
+def listing() -> list[Listed]:
+    """All experiments, by paper, in the order of the numbers of their tables and figures.
+
+    Example:
+        >>> print(listing()[-1].id, "|", listing()[-1].standing.state)
+        planted | 151 of 155 found, nothing false
+    """
+    found = [Listed(id, experiment(id).title, STANDINGS[id]) for id in _MODULES]
+    return sorted(found, key=lambda one: (list(PAPERS).index(one.paper), _numbers_as_such(one.id)))
+
+
+def _numbers_as_such(id: str) -> list[tuple[int, str]]:
+    """Puts figure5 before figure10, and 2.5 before A.3."""
+    parts = re.split(r"(\d+)", id)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import colorsys
 import io
 import math
 from html import escape
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.report._basis_picture import LARGEST_PICTURE, _palette
+from isotropy.report._basis_picture import LARGEST_PICTURE
 from isotropy.report._motion_words import short_name
 from isotropy.report._number_words import percent
+from isotropy.report._orbit_plot import MOST_CELLS, MOST_ORBITS, orbit_figure, orbit_numbers
+from isotropy.report._plots import Plots
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding
@@ -21,10 +24,16 @@ if TYPE_CHECKING:
 _LEFT, _ACROSS, _WIDTH = 30.0, 230.0, 330.0  # of the picture of an effect
 _SIDE, _CELL, _LETTER, _LINE = 300.0, 28.0, 6.2, 13.0  # of the picture of weights
 _QUIET = (0.86, 0.87, 0.89)
+_GOLDEN = (5**0.5 - 1) / 2
 
 
-def partition_picture(finding: Finding) -> str:
-    """The weights as a coloured matrix, with the names of its rows and columns."""
+def partition_picture(finding: Finding, plots: Plots | None = None) -> str:
+    """The weights as a coloured matrix, with the names of its rows and columns.
+
+    Args:
+        finding: What has ``labels``; nothing is drawn where it has none.
+        plots: Those of the page, which the matrix joins where it is not too large.
+    """
     if finding.labels is None or not 0 < finding.labels.size <= LARGEST_PICTURE:
         return ""
     labels = np.atleast_2d(finding.labels)
@@ -43,14 +52,24 @@ def partition_picture(finding: Finding) -> str:
         for column in range(0, columns, math.ceil(_LINE / wide))
     ]
     width, height = columns * wide, rows * tall
-    return (
-        f"<figure><svg viewBox='0 0 {left + width + 6:.1f} {top + height + 1:.1f}' role='img' "
-        f"width='{left + width + 6:.1f}' aria-label='{rows} × {columns} weights of a linear map "
-        f"with {escape(finding.name)}, in {len(np.unique(labels[labels >= 0]))} colours'>"
+    orbits = len(np.unique(labels[labels >= 0]))
+    label = f"{rows} × {columns} weights of a linear map with {finding.name}, in {orbits} colours"
+    picture = (
+        f"<svg viewBox='0 0 {left + width + 6:.1f} {top + height + 1:.1f}' role='img' "
+        f"width='{left + width + 6:.1f}' aria-label='{escape(label)}'>"
         f"<image x='{left:.1f}' y='{top:.1f}' width='{width:.1f}' height='{height:.1f}' "
-        f"preserveAspectRatio='none' href='{_pixels(labels)}'/>{''.join(texts)}</svg><figcaption>"
-        "The weights of a linear map, outputs down and inputs across: those of one colour are "
-        "equal.</figcaption></figure>"
+        f"preserveAspectRatio='none' href='{_pixels(labels)}'/>{''.join(texts)}</svg>"
+    )
+    rest = ""
+    if plots is not None and labels.size <= MOST_CELLS and 0 < orbits <= MOST_ORBITS:
+        colours = [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in _shades(labels)]
+        figure = orbit_figure(labels, down, across, colours, (left, top))
+        size = (max(left + width + 8, 160), top + height + 8)
+        picture = plots.add(figure, label, size[1], width=size[0], still=picture)
+        rest = orbit_numbers(labels, down, across)
+    return (
+        f"<figure>{picture}<figcaption>The weights of a linear map, outputs down and inputs "
+        f"across: those of one colour are equal.</figcaption>{rest}</figure>"
     )
 
 
@@ -97,13 +116,37 @@ def _axis_names(finding: Finding, side: str, count: int) -> list[str]:
 
 def _pixels(labels: NDArray[np.int64]) -> str:
     """A pixel for each weight, as the text of a PNG; negative labels are white: no weight."""
-    from PIL import Image
+    colours = np.concatenate([_shades(labels), [[255, 255, 255]]]).astype(np.uint8)
+    blocks = np.unique(labels[labels >= 0])
+    which = np.where(labels >= 0, np.searchsorted(blocks, labels), len(blocks))
+    return png_text(colours[which])
 
+
+def _shades(labels: NDArray[np.int64]) -> NDArray[np.uint8]:
+    """The colours of the orbits, in the order of their labels, shape (orbits, 3)."""
     blocks, counts = np.unique(labels[labels >= 0], return_counts=True)
-    colours = np.concatenate([_palette(len(blocks)), [[1.0, 1.0, 1.0]]])
+    colours = _soft_palette(len(blocks))
     if len(blocks) > 1 and 2 * counts.max() > labels.size:
         colours[counts.argmax()] = _QUIET  # as a rule, the zeros around a filter
-    which = np.where(labels >= 0, np.searchsorted(blocks, labels), len(blocks))
+    return np.round(colours * 255).astype(np.uint8)
+
+
+def _soft_palette(count: int) -> NDArray[np.float64]:
+    """Distinct colours on which dark letters can be read: hues a golden ratio apart."""
+    return np.array(
+        [
+            colorsys.hsv_to_rgb(
+                (0.58 + k * _GOLDEN) % 1.0, 0.3 + 0.125 * (7 * k % 3), 0.84 + 0.04 * (5 * k % 4)
+            )
+            for k in range(count)
+        ]
+    ).reshape(-1, 3)
+
+
+def png_text(pixels: NDArray[np.uint8]) -> str:
+    """An image of bytes, shape (height, width) or (height, width, 3), as the address of a PNG."""
+    from PIL import Image
+
     buffer = io.BytesIO()
-    Image.fromarray(np.round(colours[which] * 255).astype(np.uint8)).save(buffer, format="PNG")
+    Image.fromarray(pixels).save(buffer, format="PNG")
     return f"data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}"

@@ -100,16 +100,25 @@ def html_table(
 
 
 def _cell(key: str, value: Any, head: str) -> str:
-    """A cell that knows the head of its column, for screens with no room for columns."""
+    """A cell that knows the head of its column, for screens with no room for columns.
+
+    A pair of texts is what it says and, in small letters, what explains it.
+    """
+    small = ""
+    if isinstance(value, tuple):  # words, and others that explain them
+        value, rest = value
+        small = f" <small>{escape(rest)}</small>" if rest else ""
     kind, words = _kind_and_words(key, value)
     named = f" class='{kind}'" if kind else ""
-    return f"<td{named} data-head='{head}'>{escape(words)}</td>"
+    return f"<td{named} data-head='{head}'>{escape(words)}{small}</td>"
 
 
 def _kind_and_words(key: str, value: Any) -> tuple[str, str]:
     if isinstance(value, bool) and key in _VERDICTS:
         yes, no = _VERDICTS[key]
         return ("number sure", yes) if value else ("number not", no)
+    if key == "verdict":
+        return ("sure" if value == "confirmed" else "not"), str(value)
     if value is None or value != value:
         return "", "–"
     if isinstance(value, float):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from isotropy.report._matrix_plot import matrix_numbers, matrix_plot
 from isotropy.report._motion_words import (
     EXACT,
     Array,
@@ -18,11 +19,13 @@ from isotropy.report._motion_words import (
     without_rounding,
 )
 from isotropy.report._number_words import three_digits, true_minus
+from isotropy.report._plots import Plots
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding
 
 _MOST, _LARGEST = 36, 64  # generators drawn, and rows of one that still can be
+_MOST_PLOTS = 15  # generators that become plots; more would weigh a page down
 _NUMBERED, _RULED = 6, 16  # rows up to which cells have numbers, and lines between them
 _LONGEST_NUMBER = 6  # characters of a number in a cell
 _LETTER, _LINE, _CELL, _SIDE = 6.2, 13.0, 22.0, 136.0
@@ -32,8 +35,12 @@ _LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _KEY = "<span class='plus'>orange</span> is positive, <span class='minus'>blue</span> negative"
 
 
-def generator_pictures(finding: Finding) -> str:
+def generator_pictures(finding: Finding, plots: Plots | None = None) -> str:
     """The generators as heat maps with captions, as HTML; nothing where there are none.
+
+    Args:
+        finding: What has ``generators``.
+        plots: Those of the page, which the first few join.
 
     Example:
         >>> from isotropy.discovery import Finding
@@ -65,14 +72,21 @@ def generator_pictures(finding: Finding) -> str:
         rows = len(matrix) - affine
         label = f"generator {number} of {count}, {rows} × {size}: {words}"
         picture, width = _heat_map(matrix[:rows], names, label)
+        if plots is not None and count <= _MOST_PLOTS:
+            picture = matrix_plot(matrix[:rows], names, label, picture, plots)
         name = f"A{str(number).translate(_LOWERED)}" if count > 1 else "A"
         caption = f"<b>{name}</b> {escape(words)}"
         figures.append(_figure(picture, caption, max(width, _NARROWEST)))
-    return f"{head.strip()}</p><div class='pictures matrices'>{''.join(figures)}</div>"
+    below = "" if plots is None else matrix_numbers(generators, names, affine)
+    return f"{head.strip()}</p><div class='pictures matrices'>{''.join(figures)}</div>{below}"
 
 
-def metric_picture(finding: Finding) -> str:
+def metric_picture(finding: Finding, plots: Plots | None = None) -> str:
     """The invariant metric as a heat map with its signs, as HTML; nothing where there is none.
+
+    Args:
+        finding: What has a ``metric``.
+        plots: Those of the page, which it joins.
 
     Example:
         >>> from isotropy.discovery import Finding
@@ -101,7 +115,10 @@ def metric_picture(finding: Finding) -> str:
     if generators is not None and generators.shape[-1] == len(metric) + 1:
         form += " of differences between points"
     words = f"{signs}. {form} stays the same."
-    picture, width = _heat_map(metric, names, f"invariant metric. {words}")
+    label = f"invariant metric. {words}"
+    picture, width = _heat_map(metric, names, label)
+    if plots is not None:
+        picture = matrix_plot(metric, names, label, picture, plots, " · ")
     return (
         f"<h3>Invariant metric</h3><div class='matrices'>"
         f"{_figure(picture, escape(words), max(width, 2 * _NARROWEST))}</div>"

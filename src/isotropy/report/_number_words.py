@@ -32,7 +32,17 @@ def short_number(number: float) -> str:
         return true_minus(f"{number:,}" if isinstance(number, int) else f"{number:.2g}")
     size = math.log10(number)  # of whole numbers beyond any float as well
     power = math.floor(size + 1 - math.log10(9.95))  # 9.96 is 1.0 × 10¹
-    return f"{10 ** (size - power):.1f} × 10{str(power).translate(_RAISED)}"
+    return f"{10 ** (size - power):.1f} × 10{raised(str(power))}"
+
+
+def raised(digits: str) -> str:
+    """Digits as an exponent.
+
+    Example:
+        >>> f"10{raised('-6')}"
+        '10⁻⁶'
+    """
+    return digits.translate(_RAISED)
 
 
 def three_digits(value: float) -> str:

@@ -40,3 +40,10 @@ def test_orbits_of_pairs_against_all_elements():
     assert len(np.unique(orbits)) == 3
     for label in range(3):
         assert len(np.unique(ring[orbits == label])) == 1
+
+
+@pytest.mark.parametrize(("size", "blocks"), [(8, 1), (10, 2), (12, 3)])
+def test_rare_costs_are_bounded_from_above_and_not_far_off(size, blocks):
+    labels = (np.arange(size) % blocks)[None]
+    exact = betainc((size - blocks) / 2, blocks / 2, 0.01)
+    assert exact < chance_of_cost(labels, np.eye(size), 0.01) < 30 * exact + 1e-12

@@ -15,14 +15,16 @@ from torch.nn import functional
 
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
+from isotropy.discovery.confirming._kernel_predictor import choose_kernel, fit_kernel
 
 Task = Literal["regression", "classification"]
 Predict = Callable[[Tensor], Tensor]
 
-# a network is not tried where a polynomial leaves less than this share of the variance
-_EXACT = 1e-4
+# shares of the variance: a kernel is not tried where a polynomial leaves less than the first, nor
+# a network where either leaves less than the second
+_EXACT, _WELL_FITTED = 1e-4, 5e-3
 _MOST_FEATURES = 2000
-_SIMPLEST_FIRST = ("linear", "quadratic", "network")
+_SIMPLEST_FIRST = ("linear", "quadratic", "kernel", "network", "kernel and network")
 # a simpler family that does nearly as well is preferred
 _MUCH_BETTER = 1.05
 _RIDGES = (1e-10, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
@@ -31,6 +33,8 @@ _HELD_OUT = 0.25
 _PATIENCE = 40
 # trees are grown for each output by itself
 _MOST_TREES = 8
+# two predictors are averaged where neither is much worse
+_ALIKE = 3.0
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,9 @@ class FreePredictor:
     """A fitted predictor.
 
     Args:
-        kind: ``"linear"``, ``"quadratic"`` or ``"network"``, with ``" and trees"`` behind it where
-            trees explain some of what the first leaves.
+        kind: ``"linear"``, ``"quadratic"``, ``"kernel"``, ``"network"`` or ``"kernel and
+            network"``, with ``" and trees"`` behind it where trees explain some of what the first
+            leaves.
         predict: From inputs, shape ``(N, n)``, to predictions ``(N, k)``: values, or logits of
             classes.
         constant: The best constant prediction, shape ``(k,)``.
@@ -101,11 +106,14 @@ def fit_free_predictor(
     *,
     classes: int | None = None,
     groups: NDArray[np.int64] | None = None,
+    channels: int = 1,
     trees: bool = True,
     seed: int = 0,
     progress: ProgressCallback | None = None,
 ) -> FreePredictor:
-    """Fit a linear map, a polynomial of degree two and a network; keep the best on held-out rows.
+    """Fit a linear map, a polynomial of degree two, a kernel and a network; keep the best.
+
+    The best is the one that does best on rows held out, or the mean of the last two.
 
     What the best one leaves is given to boosted trees, which are added where they help: a claim is
     only as good as the predictor that it is held against.
@@ -116,6 +124,8 @@ def fit_free_predictor(
         task: What the targets are.
         classes: How many classes there are, some of which these rows may lack.
         groups: Which rows belong together, and are held out together.
+        channels: Columns at each position of the input, where these are laid out channel by
+            channel.
         trees: Whether trees may be added; they jump, which motions do only where bodies meet.
         seed: Of the held-out rows, the network and the trees.
         progress: Told of each family.
@@ -144,8 +154,18 @@ def fit_free_predictor(
             consider(_SIMPLEST_FIRST[degree - 1], fit(x[rest], y[rest]), partial(fit, x, y))
     if min(fit.unexplained for fit in fits) > _EXACT:
         tell(Step(2, 4, "free predictor"))
+        kernel = _kernel(x[rest], y[rest], task, width, channels)
+        by_kernel = consider("kernel", kernel(x[rest], y[rest]), lambda: kernel(x, y))
+    if min(fit.unexplained for fit in fits) > _WELL_FITTED:
         network = _fit_network(x[rest], y[rest], x[hold], y[hold], task, width, rng)
-        consider("network", network, lambda: network)
+        by_network = consider("network", network, lambda: network)
+        left = sorted((by_kernel.unexplained, by_network.unexplained))
+        if left[1] < _ALIKE * left[0]:
+            consider(
+                "kernel and network",
+                _mean(by_kernel.partial, network),
+                lambda: _mean(kernel(x, y), network),
+            )
     least = min(fit.unexplained for fit in fits)
     best = min(
         (fit for fit in fits if fit.unexplained <= _MUCH_BETTER * least + _EXACT),
@@ -231,6 +251,21 @@ def _fit_polynomial(
         offset = y.double().mean(0)
         weights = _ridge(phi, y.double() - offset, ridge)
     return lambda rows: (features(rows) - middle) @ weights + offset
+
+
+def _kernel(
+    x: Tensor, y: Tensor, task: Task, width: int, channels: int
+) -> Callable[[Tensor, Tensor], Predict]:
+    """A kernel chosen on some rows, and how to fit it to any."""
+    centre, scale = x.mean(0), x.std(0).clamp_min(1e-12)
+    values = functional.one_hot(y, width).double() if task == "classification" else y.double()
+    choice = choose_kernel((x - centre) / scale, values - values.mean(0), channels)
+    classes = width if task == "classification" else None
+    return partial(fit_kernel, choice=choice, channels=channels, classes=classes)
+
+
+def _mean(first: Predict, second: Predict) -> Predict:
+    return lambda rows: (first(rows) + second(rows)) / 2
 
 
 def _ridge(phi: Tensor, y: Tensor, ridge: float) -> Tensor:

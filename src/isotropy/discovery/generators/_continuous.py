@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy.discovery._finding import Finding, Layout
+from isotropy.discovery._finding import Finding
+from isotropy.discovery._layout import Layout
 from isotropy.discovery._nearly import NearClaim, StrictModel, soft_offer
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import claim_test

@@ -1,4 +1,4 @@
-"""Networks of three hidden layers, several for each half of the rows, trained as one batch."""
+"""Networks of three hidden layers, several for each half of the rows, and kernels."""
 
 from __future__ import annotations
 
@@ -10,10 +10,37 @@ from torch import Tensor
 from torch.nn import functional
 
 from isotropy.discovery.confirming._free_predictor import Task
+from isotropy.discovery.confirming._kernel_predictor import choose_kernel, fit_kernel
 from isotropy.discovery.generators._polynomial_fits import Smooth
 
 _MEMBERS, _WIDTH, _STEPS, _BATCH, _RATE = 4, 128, 2000, 256, 3e-3
 _CHECKED_EVERY, _FEWEST_STEPS = 50, 800
+
+
+def kernel_pair(
+    x: Tensor, y: Tensor, task: Task, width: int, halves: Sequence[Tensor], channels: int = 1
+) -> tuple[Smooth, Smooth]:
+    """One kernel, chosen on all rows, fitted to each half.
+
+    Args:
+        x: Inputs, shape ``(N, n)``.
+        y: Targets, shape ``(N, m)``, or classes ``(N,)``.
+        task: What the targets are.
+        width: The number of outputs.
+        halves: Rows of each half.
+        channels: Columns at each position of the input.
+    """
+    classify = task == "classification"
+    values = functional.one_hot(y, width).double() if classify else y.double()
+    rows = torch.cat(list(halves))
+    rows = rows[torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))]
+    unit = (x[rows] - x[rows].mean(0)) / x[rows].std(0).clamp_min(1e-12)
+    choice = choose_kernel(unit, values[rows] - values[rows].mean(0), channels)
+    classes = width if classify else None
+    first, second = (
+        fit_kernel(x[half], y[half], choice, channels=channels, classes=classes) for half in halves
+    )
+    return first, second
 
 
 def network_pair(

@@ -38,9 +38,15 @@ from isotropy.discovery.generators._conditioning import (
     unit_problem,
 )
 from isotropy.discovery.generators._data_constraints import DataConstraints, find_constraints
+from isotropy.discovery.generators._invariant_predictor import invariant_features, seen_blocks
 from isotropy.discovery.generators._null_space import null_spaces
 from isotropy.discovery.generators._smooth_fit import GIVEN, SmoothFit
 from isotropy.discovery.generators._smooth_predictor import fit_task
+from isotropy.discovery.generators._usual_actions import (
+    seems_to_hold,
+    usual_actions,
+    usual_result,
+)
 from isotropy.equivariance._evaluation import evaluating
 
 Blocks = int | Sequence[Sequence[int]] | Sequence[Sequence[str]]
@@ -49,7 +55,12 @@ _MOST_POINTS = 3000
 # a class of actions on more columns has too many unknowns to be worth a look
 _WIDEST = 32
 _MOST_FREE_OUTPUTS = 12
-_MOST_CLAIMS, _MOST_SENTENCES = 3, 4
+_MOST_CLAIMS, _MOST_USUAL, _MOST_SENTENCES = 3, 2, 4
+_WIDEST_ROTATED = 8
+# invariants of a usual action speak for it where they leave so much less than the fit
+_BETTER_FIT = 0.9
+# a fit that leaves more has nothing to say
+_NOTHING = 0.9
 # that the target ignores a direction is believed only where nothing but noise is seen along it
 _CERTAINLY_NOISE, _SHARP = 3.0, 0.1
 # and only if holding it fixed changes no more than this share of the variance
@@ -159,7 +170,17 @@ def search_generators(
                     margin=margin,
                     seed=seed,
                 )
-    if live > 1 and not fit.is_linear and not results:
+    usual: list[ClassResult] = []
+    nothing = fit.unexplained > _NOTHING
+    if (
+        live > 1
+        and (not fit.is_linear or nothing)
+        and model is None
+        and found is None
+        and not symplectic
+    ):
+        usual = _usual(data, x, names, samples, fit, given, output, affine=affine)
+    if live > 1 and not fit.is_linear and not results and not usual:
         if output is None:
             raise CannotTell(
                 f"expected at most {_WIDEST} columns, or blocks of them, got {x.shape[1]} columns"
@@ -168,7 +189,11 @@ def search_generators(
             f"expected outputs that can move as a {output} of some block of columns, "
             f"got {len(order)} outputs"
         )
-    if results and all(r.space is None and r.note.startswith(("needs", "too")) for r in results):
+    if (
+        not usual
+        and results
+        and all(r.space is None and r.note.startswith(("needs", "too")) for r in results)
+    ):
         least = min(r.unknowns for r in results)
         raise CannotTell(
             f"expected at least {least} rows to find as many unknowns of an action, "
@@ -176,8 +201,8 @@ def search_generators(
         )
     return GeneratorSearch(
         fit,
-        tuple(results),
-        _candidates(results),
+        (*results, *usual),
+        _candidates(results, usual),
         ignored,
         along,
         combinations,
@@ -430,8 +455,59 @@ def _of_class(
     return more + linear
 
 
-def _candidates(results: Sequence[ClassResult]) -> tuple[ClassResult, ...]:
-    """What to test: one exact algebra for each chart, and a larger one that is not exact."""
+def _usual(
+    data: TaskData,
+    x: Array,
+    names: tuple[str, ...],
+    samples: Samples,
+    fit: SmoothFit,
+    given: ColumnBlocks | None,
+    output: Output | None,
+    *,
+    affine: bool,
+) -> list[ClassResult]:
+    """Rotations and boosts that the fit does not speak against, or whose invariants fit better."""
+    ways = [given] if given is not None else seen_blocks(data)
+    suggested = given is not None or data.arrangement.channels > 1
+    charts = [
+        chart_of_columns(
+            x,
+            blocks.columns,
+            blocks.coordinates,
+            f"the same action on {blocks.k} blocks of {blocks.d} columns",
+            suggested=suggested or data.input_names is not None,
+        )
+        for blocks in ways
+    ]
+    if 2 <= x.shape[1] <= _WIDEST_ROTATED and given is None:
+        every = (tuple(range(x.shape[1])),)
+        charts.append(chart_of_columns(x, every, names, "one action on all columns"))
+    found: list[ClassResult] = []
+    for chart in charts:
+        for kind in _outputs(output, data, len(chart.scale)):
+            shifts = affine and kind == "invariant" and len(chart.blocks) > 2
+            for action in usual_actions(len(chart.scale), shifts=shifts):
+                if kind == "free" or fit.unexplained > _NOTHING:
+                    continue
+                if seems_to_hold(samples, chart, kind, action):
+                    found += filter(None, [usual_result(chart, kind, action)])
+                    break
+    best = invariant_features(data) if output in (None, "invariant") else None
+    if best is not None and best[1] < _BETTER_FIT * fit.unexplained:
+        blocks, action = best[0].blocks, best[0].action
+        there = [chart for chart in charts if chart.columns == blocks.columns]
+        made = [usual_result(chart, "invariant", action) for chart in there]
+        found = [*filter(None, made), *found]
+    return found
+
+
+def _candidates(
+    results: Sequence[ClassResult], usual: Sequence[ClassResult] = ()
+) -> tuple[ClassResult, ...]:
+    """What to test: one exact algebra for each chart, and a larger one that is not exact.
+
+    And of those that are tried whatever the data, those that are not among these.
+    """
     exact: list[ClassResult] = []
     for result in sorted(filter(may_be_claimed, results), key=preference, reverse=True):
         if result.exact and all(result.chart is not other.chart for other in exact):
@@ -446,4 +522,14 @@ def _candidates(results: Sequence[ClassResult]) -> tuple[ClassResult, ...]:
         and (first is None or (r.chart is first.chart and r.dimension > first.dimension))
     ]
     nearly.sort(key=preference, reverse=True)
-    return (*exact[:_MOST_CLAIMS], *nearly[:1])
+    chosen = exact[:_MOST_CLAIMS]
+    for one in usual:
+        same = [
+            (o.title, o.chart.blocks, o.output) == (one.title, one.chart.blocks, one.output)
+            for o in chosen
+        ]
+        if may_be_claimed(one) and not any(same):
+            chosen.append(one)
+    chosen = chosen[: _MOST_CLAIMS + _MOST_USUAL]
+    chosen.sort(key=preference, reverse=True)
+    return (*chosen, *nearly[:1])

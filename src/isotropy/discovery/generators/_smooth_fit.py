@@ -20,7 +20,7 @@ from isotropy.discovery.confirming._free_predictor import (
     held_out_rows,
     sample_losses,
 )
-from isotropy.discovery.generators._network_fits import network_pair
+from isotropy.discovery.generators._network_fits import kernel_pair, network_pair
 from isotropy.discovery.generators._polynomial_fits import Smooth, links, polynomials
 
 GIVEN = "the model given"
@@ -107,11 +107,12 @@ def fit_smooth(
     *,
     classes: int | None = None,
     groups: NDArray[np.int64] | None = None,
+    channels: int = 1,
     thorough: bool = True,
     networks: bool = True,
     seed: int = 0,
 ) -> SmoothFit:
-    """Fit polynomials up to degree four, also of the square, logarithm … of y, or a network.
+    """Fit polynomials up to degree four, also of functions of y, a kernel or a network.
 
     Args:
         x: Inputs of about unit size, shape ``(N, n)``.
@@ -119,6 +120,7 @@ def fit_smooth(
         task: What the targets are.
         classes: How many classes there are.
         groups: Which rows belong together, and stay in one half.
+        channels: Columns at each position of the input, laid out channel by channel.
         thorough: Whether to try a network also where the target seems to be linear: two more
             degrees explain no more than one does.
         networks: Whether networks are tried at all.
@@ -166,9 +168,14 @@ def fit_smooth(
         best.unexplained <= _GOOD_ENOUGH or (not thorough and _levelled_off(reached))
     )
     if best is None or (networks and not enough):
+        pair = kernel_pair(x, y, task, width, halves, channels)
+        fit = SmoothFit("a kernel", pair, unexplained(pair))
+        if best is None or fit.unexplained * _BETTER < best.unexplained:
+            best = fit
+    if networks and not enough and best.unexplained > _GOOD_ENOUGH:
         pair = network_pair(x, y, task, width, halves, rng)
         fit = SmoothFit("a network", pair, unexplained(pair))
-        if best is None or fit.unexplained * _BETTER < best.unexplained:
+        if fit.unexplained * _BETTER < best.unexplained:
             best = fit
     return best
 

@@ -14,12 +14,13 @@ from isotropy.discovery.confirming._free_predictor import (
     sample_losses,
     with_trees,
 )
+from isotropy.discovery.generators._invariant_predictor import invariant_predictor
 from isotropy.discovery.generators._smooth_fit import SmoothFit, fit_smooth
 
 # trees are grown on what a fit leaves if that is more than this share, and kept if they help
 _WELL_FITTED, _MUCH_BETTER = 1e-4, 1.05
 _MOST_TREES = 8
-# a fit in logarithms that leaves more is not worth comparing
+# a fit in logarithms that leaves more is not worth comparing; one that leaves less needs no rival
 _GOOD = 0.01
 # columns whose deviations lie within this factor share one scale: a polynomial of few terms stays
 # one; means of fewer deviations are left alone for the same reason
@@ -48,6 +49,7 @@ def fit_task(data: TaskData, *, thorough: bool = True, seed: int = 0) -> SmoothF
         data.task,
         classes=data.arrangement.outputs,
         groups=data.groups,
+        channels=data.arrangement.channels,
         thorough=thorough,
         seed=seed,
     )
@@ -78,12 +80,22 @@ def _of_logarithms(data: TaskData, seed: int) -> SmoothFit | None:
 
 
 def smooth_predictor(data: TaskData, seed: int) -> FreePredictor:
-    """A predictor free of symmetry from the same families as the search, with trees behind it.
+    """The best predictor free of symmetry: of the families of the search, of all, of invariants.
 
     Args:
         data: Rows to fit to.
         seed: Of halves, networks and trees.
     """
+    best = _of_search(data, seed)
+    if best.unexplained > _GOOD:
+        for rival in (data.free_predictor(seed), invariant_predictor(data, seed)):
+            if rival is not None and rival.unexplained * _MUCH_BETTER < best.unexplained:
+                best = rival
+    return best
+
+
+def _of_search(data: TaskData, seed: int) -> FreePredictor:
+    """A fit from the same families as the search, with trees behind it."""
     fit = fit_task(data, seed=seed)
 
     def smooth(x: Tensor) -> Tensor:

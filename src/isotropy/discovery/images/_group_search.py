@@ -12,8 +12,9 @@ import numpy as np
 from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
-from isotropy.discovery._finding import Finding, Layout
+from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
+from isotropy.discovery._layout import Layout
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, holm
 from isotropy.discovery.confirming._free_predictor import sample_losses
 from isotropy.discovery.confirming._splits import three_way_split
@@ -22,7 +23,7 @@ from isotropy.discovery.images._group_search_claims import GroupClaim, listed
 from isotropy.discovery.images._group_search_networks import ComparedNetworks, fit_grid_network
 from isotropy.discovery.images._group_search_space import group_space
 from isotropy.discovery.images._image_data import ImageData
-from isotropy.discovery.images._train_classifier import logits
+from isotropy.discovery.images._train_classifier import outputs_of
 from isotropy.discovery.search._search_result import ScoredChild
 from isotropy.discovery.search._space import State
 
@@ -107,6 +108,8 @@ class _GroupSearch:
         tell: ProgressCallback,
     ) -> None:
         self.started = time.perf_counter()
+        if data.task != "classification":
+            raise ValueError("expected classes for a search among sets of groups, got numbers")
         self.data, self.margin, self.level, self.seed, self.tell = data, margin, level, seed, tell
         self.space = group_space(data.image, names)
         find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
@@ -229,8 +232,8 @@ class _GroupSearch:
         model, spec = self._model(claim.state)
         constant = self.seen.constant.expand(len(self.outside.x), -1)
         said = {
-            "model with the symmetry": logits(model, self.outside.x),
-            "free network": logits(free, self.outside.x),
+            "model with the symmetry": outputs_of(model, self.outside.x),
+            "free network": outputs_of(free, self.outside.x),
             "constant": constant,
         }
         texts = ", ".join(

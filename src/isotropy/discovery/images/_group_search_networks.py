@@ -13,8 +13,8 @@ from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._train_classifier import (
     doubtful_losses,
     kept_apart,
-    logits,
-    train_classifier,
+    outputs_of,
+    train_network,
 )
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.nn import GridNetwork
@@ -62,7 +62,7 @@ def fit_grid_network(
             classes=data.classes,
             standardise=units,
         )
-    train_classifier(network, network.head, data, make_generator(seed))
+    train_network(network, network.head, data, make_generator(seed))
     return network, spec
 
 
@@ -110,7 +110,7 @@ class ComparedNetworks:
             said = []
             for seed in self._seeds:
                 network, _ = fit_grid_network(self._fitted, self._space, state, seed)
-                said.append(logits(network, self._outside.x))
+                said.append(outputs_of(network, self._outside.x))
                 self._told(state)
             self._said[state] = said
         return self._said[state]

@@ -1,10 +1,10 @@
-"""Images as discovery takes them: rows of pixels, and classes."""
+"""Images as discovery takes them: rows of pixels, and classes, numbers or images as targets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,44 +13,51 @@ from torch import Tensor
 
 from isotropy._run import generator as make_generator
 from isotropy.data import Dataset, load
-from isotropy.discovery.images._image_network import SMALLEST_SIDE
-
-_FEW_CHANNELS = 4  # of what may be channels at the end
+from isotropy.discovery.confirming._free_predictor import Task
+from isotropy.discovery.images._image_shapes import ImageShape, image_shape, target_shape
 
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """Images and their classes.
+    """Images and their targets.
 
     Args:
         x: Pixels, channel by channel and row by row, float32 of shape (N, channels·h·w).
-        y: Classes from 0 on, shape (N,).
-        image: Channels, height and width.
-        given: The shape of an image as it was given: the same, or (height, width).
-        classes: How many there are.
+        y: Classes from 0 on, shape (N,); or numbers, float32 of shape (N, outputs), which are
+            pixels in the same order where targets are images.
+        shape: How images were given.
+        classes: How many there are; 0 where targets are numbers.
         groups: Which rows belong together, or None.
+        task: What the targets are.
+        target: How targets were given, where they are images.
 
     Example:
         >>> data = ImageData.of(np.random.rand(90, 1, 5, 6), np.arange(90) % 3, None, None)
         >>> tuple(data.x.shape), data.image, data.classes
         ((90, 30), (1, 5, 6), 3)
+        >>> filtered = ImageData.of(np.random.rand(90, 5, 6), np.random.rand(90, 5, 6), None, None)
+        >>> filtered.outputs, filtered.target.sizes
+        (30, (1, 5, 6))
     """
 
     x: Tensor
     y: Tensor
-    image: tuple[int, int, int]
-    given: tuple[int, ...]
+    shape: ImageShape
     classes: int
     groups: NDArray[np.int64] | None
-    task: Literal["classification"] = "classification"
+    task: Task = "classification"
+    target: ImageShape | None = None
 
     @staticmethod
     def of(x: Any, y: Any, task: Any, groups: Any) -> ImageData:
         """Read arrays, tensors or a ``Dataset``; (N, height, width) are images of one channel.
 
+        Channels may come last, where there are 1, 3 or 4 of them. Targets are classes, numbers of
+        shape (N,) or (N, k), or images of the same height and width.
+
         Raises:
-            ValueError: If they are no images or too small, there is nothing to learn, targets are
-                numbers, and whatever ``load`` raises.
+            ValueError: If they are no images or too small, there is nothing to learn, and whatever
+                ``load`` raises.
         """
         if isinstance(x, Dataset):
             if y is not None or groups is not None:
@@ -62,42 +69,57 @@ class ImageData:
             data = load((x, y), task=task, groups=groups)
         if data.y is None:
             raise ValueError(f"{data.source}: expected targets, got none")
-        if data.task != "classification":
-            several = data.y.ndim > 1 and data.y.shape[1] > 1
-            raise ValueError(
-                "expected classes as the targets of images (whole numbers or text; other numbers "
-                "with task='classification', --task classification), got numbers"
-                + (f", {data.y.shape[1]} for each image" if several else "")
-            )
-        given = tuple(data.x.shape[1:])
-        if len(given) not in (2, 3):
-            raise ValueError(
-                "expected images of shape (rows, channels, height, width) or (rows, height, "
-                f"width), got {tuple(data.x.shape)}"
-            )
-        channels, height, width = (1, *given)[-3:]
-        if min(height, width) < SMALLEST_SIDE:
-            raise ValueError(
-                f"expected images of shape (rows, channels, height, width), at least "
-                f"{SMALLEST_SIDE} by {SMALLEST_SIDE}, got {tuple(data.x.shape)}{_turned(given)}"
-            )
-        if channels == height > width and width <= _FEW_CHANNELS:
-            raise ValueError(
-                f"expected images with channels first, got {tuple(data.x.shape)}{_turned(given)}"
-            )
-        rows = data.x.to(torch.float32).reshape(len(data), prod(given))
+        shape = image_shape(tuple(data.x.shape))
+        rows = shape.rows(data.x.to(torch.float32))
         if bool((rows == rows[:1]).all()):
             raise ValueError("expected images that vary, got the same in every row")
-        if len(data.y.unique()) < 2:
-            raise ValueError("expected targets of at least two classes, got the same in every row")
+        target = None
+        if data.task == "classification":
+            wanted, classes = data.y, len(data.classes or ())
+            if len(wanted.unique()) < 2:
+                raise ValueError(
+                    "expected targets of at least two classes, got the same in every row"
+                )
+        else:
+            wanted, classes = data.y.to(torch.float32), 0
+            if wanted.ndim > 2:
+                target = target_shape(tuple(wanted.shape), shape)
+                if target is None:
+                    height, width = shape.sizes[1:]
+                    raise ValueError(
+                        "expected classes, numbers of shape (rows,) or (rows, k), or images of "
+                        f"{height} by {width} as the targets of images, got shape "
+                        f"{tuple(wanted.shape)}"
+                    )
+                wanted = target.rows(wanted)
+            if not bool(wanted.isfinite().all()):
+                raise ValueError("expected finite targets, got NaN or infinity")
+            if bool((wanted == wanted[:1]).all()):
+                raise ValueError("expected targets that vary, got the same in every row")
         return ImageData(
             rows,
-            data.y,
-            (channels, height, width),
-            given,
-            len(data.classes or ()),
+            wanted,
+            shape,
+            classes,
             None if data.groups is None else data.groups.numpy(),
+            data.task or "regression",
+            target,
         )
+
+    @property
+    def image(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        return self.shape.sizes
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """The shape of an image as it was given."""
+        return self.shape.given
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a predictor gives for an image: logits, or values."""
+        return self.classes or self.y.shape[1]
 
     def rows(self, chosen: NDArray[np.int64]) -> ImageData:
         """The same with some rows only."""
@@ -110,14 +132,19 @@ class ImageData:
 
         Of every group of rows one comes first, so that as many groups as can be are kept.
         """
-        if len(self.x) <= count:
-            return self
-        drawn = torch.randperm(len(self.x), generator=make_generator(seed)).numpy()
+        chosen = self.drawn(np.arange(len(self.x)), count, seed)
+        return self if len(chosen) == len(self.x) else self.rows(chosen)
+
+    def drawn(self, among: NDArray[np.int64], count: int, seed: int) -> NDArray[np.int64]:
+        """So many of some rows, in increasing order, drawn as ``at_most`` does; none is copied."""
+        if len(among) <= count:
+            return among
+        drawn = among[torch.randperm(len(among), generator=make_generator(seed)).numpy()]
         if self.groups is not None:
             _, firsts = np.unique(self.groups[drawn], return_index=True)
             rest = np.setdiff1d(np.arange(len(drawn)), firsts)
             drawn = drawn[np.concatenate([np.sort(firsts), rest])]
-        return self.rows(np.sort(drawn[:count]))
+        return np.sort(drawn[:count])
 
     @property
     def maps(self) -> Tensor:
@@ -127,13 +154,21 @@ class ImageData:
 
     @property
     def constant(self) -> Tensor:
-        """The best constant logits, float64 of shape (classes,); no class is impossible."""
+        """The best constant prediction, float64 of shape (outputs,): no class is impossible."""
+        if self.task == "regression":
+            return self.y.double().mean(0)
         counts = torch.bincount(self.y, minlength=self.classes).double() + 0.5
         return (counts / counts.sum()).log()
 
+    @property
+    def target_units(self) -> tuple[Tensor, Tensor]:
+        """Mean and scale of numbers, float32 of shape (outputs,); of images, by channel.
 
-def _turned(image: tuple[int, ...]) -> str:
-    """What to do, where channels seem to be last."""
-    if len(image) == 3 and image[2] <= _FEW_CHANNELS < min(image[:2]):
-        return ": x.transpose(0, 3, 1, 2) puts channels that are last first"
-    return ""
+        All outputs have one scale, so that the loss is the squared error summed over them.
+        """
+        assert self.task == "regression"
+        channels = self.outputs if self.target is None else self.target.sizes[0]
+        y = self.y.double().unflatten(1, (channels, -1))
+        mean = y.mean((0, 2)).repeat_interleave(prod(self.y.shape[1:]) // channels)
+        scale = float((self.y.double() - mean).square().mean().sqrt())
+        return mean.float(), torch.full_like(mean, scale or 1.0).float()

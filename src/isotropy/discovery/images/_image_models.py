@@ -2,29 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from isotropy._run import generator as make_generator
+from isotropy.discovery._finding import Finding
+from isotropy.discovery._model_comparison import ModelComparison
 from isotropy.discovery.confirming._free_predictor import sample_losses
 from isotropy.discovery.images._image_data import ImageData
-from isotropy.discovery.images._image_motions import SHIFTS, TURNS, Motions, moved_at_random
-from isotropy.discovery.images._image_network import DEPTH, ImagePath, PointGroup
+from isotropy.discovery.images._image_motions import SHIFTS, Motions, moved_together
+from isotropy.discovery.images._image_network import PHASES, ImagePath, working_grid
 from isotropy.discovery.images._image_predictors import FREE, fit_image_network
 from isotropy.discovery.images._layer_claims import LayerClaim
-from isotropy.discovery.images._train_classifier import Told, logits
+from isotropy.discovery.images._motion_predictors import LAST_FREE, STRICT, about_centre
+from isotropy.discovery.images._train_classifier import Told, outputs_of
 from isotropy.nn import Symmetrised
+
+_SHARES = (0.25, 0.5)  # of the rows, for the curve
+_LARGEST_CURVE = 150_000  # rows times pixels: more would take minutes
+_ERROR_ROWS, _ERROR_DRAWS = 100, 4
+
+
+@dataclass(frozen=True, eq=False)
+class FittedModel:
+    """A model with a symmetry, and how it does.
+
+    Args:
+        model: The model.
+        spec: What ``build_model`` makes it from.
+        comparison: Beside a free network.
+        error: How far it is from the symmetry; None where no motion is claimed.
+    """
+
+    model: nn.Module
+    spec: Mapping[str, Any]
+    comparison: ModelComparison
+    error: float | None
+
+    def added_to(self, finding: Finding) -> Finding:
+        """The finding with this model."""
+        return replace(
+            finding,
+            model=self.model,
+            model_spec=self.spec,
+            comparison=self.comparison,
+            equivariance_error=self.error,
+            notes=(str(self.comparison), *finding.notes),
+        )
 
 
 class ImageModels:
     """Fits a model for each finding, and says how it compares with a free network.
 
-    A symmetry with all shifts is built into layers. No layer commutes with turns, mirrors or
-    shifts along one axis alone: there it is the average of a free network over the group, trained
-    on images moved at random.
+    Shifts along both axes are built into layers, turns and mirrors are averaged over. Another
+    group is averaged over as a whole.
 
     Args:
         seen: What to fit to.
@@ -37,49 +73,102 @@ class ImageModels:
         self, seen: ImageData, outside: ImageData, seed: int, told: Callable[[str], Told]
     ) -> None:
         self._seen, self._outside, self._seed, self._told = seen, outside, seed, told
-        self._made: dict[str, tuple[nn.Module, dict[str, Any]]] = {}
+        self._free: dict[int, nn.Module] = {}
 
-    def of(self, claim: Motions | LayerClaim) -> tuple[nn.Module, dict[str, Any], str]:
-        """The model of a claim, its description, and a note on its loss."""
-        if isinstance(claim, Motions) and not claim.parts >= SHIFTS:
-            model, spec = self._averaged(claim)
-        else:
-            strict: list[list[ImagePath]] = [
-                ["conv"] if claim.parts == SHIFTS else ["group_conv"]
-            ] * DEPTH
-            paths = strict if isinstance(claim, Motions) else claim.paths
-            mirrored = not claim.parts <= SHIFTS | TURNS
-            model, spec = self._network(paths, claim.name, "p4m" if mirrored else "p4")
-        free, _ = self._network(FREE, "a network with free layers")
-        constant = self._seen.constant.expand(len(self._outside.x), -1)
-        losses = {
-            "model with the symmetry": self._loss(logits(model, self._outside.x)),
-            "free network": self._loss(logits(free, self._outside.x)),
-            "constant": self._loss(constant),
-        }
-        texts = ", ".join(f"{name} {loss:.4g}" for name, loss in losses.items())
-        note = f"mean loss on the {len(self._outside.x)} rows held out: {texts}"
-        return model, spec, note
+    def of(self, claim: Motions | LayerClaim, *, curve: bool = False) -> FittedModel:
+        """The model of a claim.
 
-    def _network(
-        self, paths: list[list[ImagePath]], name: str, group: PointGroup = "p4"
+        Args:
+            claim: What it shall have.
+            curve: Whether to fit to fewer rows as well, where that does not take long.
+        """
+        model, spec = self._fitted(claim, self._seen)
+        free = self._free_one(self._seen)
+        strict_said, free_said = (outputs_of(one, self._outside.x) for one in (model, free))
+        strict, without = self._losses(strict_said), self._losses(free_said)
+        constant = self._losses(self._seen.constant.expand(len(self._outside.x), -1))
+        gap = strict - without
+        classes = self._seen.task == "classification"
+        told = ModelComparison(
+            "cross-entropy" if classes else "mean squared error",
+            float(strict.mean()),
+            float(without.mean()),
+            float(constant.mean()),
+            float(gap.std() / len(gap) ** 0.5),
+            len(gap),
+            len(self._seen.x),
+            self._accuracy(strict_said) if classes else None,
+            self._accuracy(free_said) if classes else None,
+        )
+        if curve and len(self._seen.x) * self._seen.x.shape[1] <= _LARGEST_CURVE:
+            told = replace(told, curve=self._curve(claim, told))
+        return FittedModel(model, spec, told, self._error(model, claim))
+
+    def _curve(
+        self, claim: Motions | LayerClaim, whole: ModelComparison
+    ) -> tuple[tuple[int, float, float], ...]:
+        points = []
+        for share in _SHARES:
+            rows = self._seen.at_most(int(share * len(self._seen.x)), self._seed)
+            models = self._fitted(claim, rows)[0], self._free_one(rows)
+            losses = [
+                float(self._losses(outputs_of(one, self._outside.x)).mean()) for one in models
+            ]
+            points.append((len(rows.x), losses[0], losses[1]))
+        return (*points, (whole.fitted, whole.strict, whole.free))
+
+    def _fitted(
+        self, claim: Motions | LayerClaim, rows: ImageData
     ) -> tuple[nn.Module, dict[str, Any]]:
-        key = f"{paths} {group}"
-        if key not in self._made:
-            model, spec, _ = fit_image_network(
-                self._seen, paths, self._seed, group=group, told=self._told(name)
+        told = self._told(claim.name)
+        if isinstance(claim, LayerClaim):
+            network, spec, _ = fit_image_network(rows, claim.paths, self._seed, told=told)
+            return network, spec
+        shifted = claim.parts >= SHIFTS
+        if claim.is_usual and (shifted or SHIFTS.isdisjoint(claim.parts)):
+            paths: list[list[ImagePath]] = STRICT if shifted else LAST_FREE
+            large = working_grid(*rows.image[1:])[0] > 1 and rows.target is None
+            averaged = claim.about_centre | ({PHASES} if shifted and large else set())
+            augment = None
+            if claim.about_centre:
+                turned = about_centre(claim, rows)
+                augment = partial(moved_together, turned, make_generator(self._seed))
+            network, spec, _ = fit_image_network(
+                rows, paths, self._seed, averaged=averaged, augment=augment, told=told
             )
-            self._made[key] = model, spec
-        return self._made[key]
-
-    def _averaged(self, claim: Motions) -> tuple[nn.Module, dict[str, Any]]:
-        symmetry = claim.symmetry(self._seen)
-        augment = partial(moved_at_random, symmetry, make_generator(self._seed))
+            return network, spec
+        symmetry = claim.symmetry(rows)
+        augment = partial(moved_together, symmetry, make_generator(self._seed))
         network, inner, _ = fit_image_network(
-            self._seen, FREE, self._seed, augment=augment, told=self._told(claim.name)
+            rows, LAST_FREE, self._seed, augment=augment, told=told
         )
         model = Symmetrised(network, symmetry, generator=self._seed).eval()
         return model, {"kind": "symmetrised", "model": inner, "seed": self._seed}
 
-    def _loss(self, said: Tensor) -> float:
-        return float(sample_losses(said, self._outside.y, "classification").mean())
+    def _free_one(self, rows: ImageData) -> nn.Module:
+        if len(rows.x) not in self._free:
+            told = self._told("a network with free layers")
+            # of maps a network with free layers alone learns next to nothing
+            paths = FREE if rows.target is None else LAST_FREE
+            self._free[len(rows.x)] = fit_image_network(rows, paths, self._seed, told=told)[0]
+        return self._free[len(rows.x)]
+
+    def _losses(self, said: Tensor) -> Tensor:
+        return sample_losses(said, self._outside.y, self._outside.task)
+
+    def _accuracy(self, said: Tensor) -> float:
+        return float((said.argmax(1) == self._outside.y).double().mean())
+
+    @torch.no_grad()
+    def _error(self, model: nn.Module, claim: Motions | LayerClaim) -> float | None:
+        """‖f(gx) − g f(x)‖ / ‖f(x)‖ over rows and random elements; of layers, none is claimed."""
+        if not isinstance(claim, Motions):
+            return None
+        rows = self._outside.x[:_ERROR_ROWS]
+        said, size, off = outputs_of(model, rows), 0.0, 0.0
+        rng = make_generator(self._seed)
+        for _ in range(_ERROR_DRAWS):
+            x, y = moved_together(claim.symmetry(self._seen), rng, rows, said)
+            off += float((outputs_of(model, x) - y).square().sum())
+            size += float(said.square().sum())
+        return float((off / max(size, 1e-300)) ** 0.5)

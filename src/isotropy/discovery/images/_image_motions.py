@@ -1,4 +1,4 @@
-"""Motions of an image that may leave its class: shifts, turns and mirrors."""
+"""Motions of an image that may leave its target, or move it along: shifts, turns and mirrors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,20 @@ import torch
 from torch import Tensor
 
 from isotropy.discovery.images._image_data import ImageData
+from isotropy.discovery.images._point_motions import (
+    HALF_TURN,
+    LEFT_RIGHT,
+    TOP_BOTTOM,
+    TURN,
+)
 from isotropy.groups import GridFlips, GridTurns, Group, Trivial, Z, p4, p4m, parse_group
 from isotropy.reps import Scalar, Symmetry, V
 
-# what a motion is made of, and how these are spelled
-UP, ACROSS, TURN, LEFT_RIGHT, TOP_BOTTOM = "up", "across", "turn", "left-right", "top-bottom"
+# what a motion is made of, beside what it is made of about the centre
+UP, ACROSS = "up", "across"
 SHIFTS = frozenset({UP, ACROSS})
-TURNS = frozenset({TURN})
-_MIRRORS = frozenset({LEFT_RIGHT, TOP_BOTTOM})
+TURNS = frozenset({TURN, HALF_TURN})
+_MIRRORS = frozenset({LEFT_RIGHT, TOP_BOTTOM, HALF_TURN})
 _WRAPPED = "wrapped around its edges"
 
 
@@ -25,7 +31,7 @@ _USUAL = "usual motions of images"
 
 @dataclass(frozen=True, eq=False)
 class Motions:
-    """A group of motions of an image that might leave its class as it is.
+    """A group of motions of an image that might leave its target, or move it along.
 
     Args:
         name: What it is, in prose.
@@ -53,8 +59,18 @@ class Motions:
         return self.method == _USUAL
 
     def symmetry(self, data: ImageData) -> Symmetry:
-        """How it acts on rows of pixels, and on logits of classes, which stay."""
-        return Symmetry(self.group, data.image[0] * V, data.classes * Scalar)
+        """How it acts on rows of pixels, and on outputs, which stay if they are no images."""
+        outputs = data.outputs * Scalar if data.target is None else data.target.sizes[0] * V
+        return Symmetry(self.group, data.image[0] * V, outputs)
+
+    @property
+    def about_centre(self) -> frozenset[str]:
+        """Its parts that are no shifts."""
+        return self.parts - SHIFTS
+
+    def is_within(self, other: Motions) -> bool:
+        """Whether another group of usual motions has all of these and more."""
+        return self.parts < other.parts
 
     def order(self) -> int:
         """The number of elements."""
@@ -64,66 +80,75 @@ class Motions:
 def usual_motions(data: ImageData) -> list[Motions]:
     """Shifts along both axes or one, quarter turns and mirrors, and all together."""
     _, h, w = data.image
+    stays = outcome(data)
     flipped_rows, flipped_columns = _reversed(h), _reversed(w)
     found = [
         Motions(
             f"Z({h}) × Z({w}), translations of the image",
-            f"the image is shifted, {_WRAPPED}; the class stays",
+            f"the image is shifted, {_WRAPPED}; {stays}",
             Z(h) * Z(w),
             SHIFTS,
         ),
         Motions(
             f"Z({h}), vertical translations",
-            f"the image is shifted up or down, {_WRAPPED}; the class stays",
+            f"the image is shifted up or down, {_WRAPPED}; {stays}",
             Z(h) * Trivial(w),
             frozenset({UP}),
         ),
         Motions(
             f"Z({w}), horizontal translations",
-            f"the image is shifted to the left or right, {_WRAPPED}; the class stays",
+            f"the image is shifted to the left or right, {_WRAPPED}; {stays}",
             Trivial(h) * Z(w),
             frozenset({ACROSS}),
         ),
         Motions(
             "Z(2), mirror images",
-            "left and right change places; the class stays",
+            f"left and right change places; {stays}",
             Trivial(h) * flipped_columns,
             frozenset({LEFT_RIGHT}),
         ),
         Motions(
             "Z(2), upside down",
-            "top and bottom change places; the class stays",
+            f"top and bottom change places; {stays}",
             flipped_rows * Trivial(w),
             frozenset({TOP_BOTTOM}),
         ),
     ]
-    if h != w:
-        both = Motions(
+    found += [
+        Motions(
+            "Z(2), half turns",
+            f"the image is turned by halves; {stays}",
+            _reversed(h * w),
+            frozenset({HALF_TURN}),
+        ),
+        Motions(
             "Z(2) × Z(2), mirror images and upside down",
-            "left and right, top and bottom change places; the class stays",
+            f"left and right, top and bottom change places; {stays}",
             flipped_rows * flipped_columns,
             _MIRRORS,
-        )
-        return [*found, both]
+        ),
+    ]
+    if h != w:
+        return found
     corners = "the image is turned by quarters"
     return [
         *found,
-        Motions("C(4), quarter turns", f"{corners}; the class stays", GridTurns(h), TURNS),
+        Motions("C(4), quarter turns", f"{corners}; {stays}", GridTurns(h), TURNS),
         Motions(
             "D(4), quarter turns and mirror images",
-            f"{corners} and mirrored; the class stays",
+            f"{corners} and mirrored; {stays}",
             Group([*GridTurns(h).discrete, *GridFlips(h).discrete]),
             TURNS | _MIRRORS,
         ),
         Motions(
             "p4, translations and quarter turns",
-            f"{corners} and shifted, {_WRAPPED}; the class stays",
+            f"{corners} and shifted, {_WRAPPED}; {stays}",
             p4(h),
             SHIFTS | TURNS,
         ),
         Motions(
             "p4m, translations, quarter turns and mirror images",
-            f"{corners}, mirrored and shifted, {_WRAPPED}; the class stays",
+            f"{corners}, mirrored and shifted, {_WRAPPED}; {stays}",
             p4m(h),
             SHIFTS | TURNS | _MIRRORS,
         ),
@@ -147,13 +172,22 @@ def asked_motions(texts: Sequence[str], data: ImageData) -> list[Motions]:
         found.append(
             Motions(
                 text,
-                f"{text} moves the pixels; the class stays",
+                f"{text} moves the pixels; {outcome(data)}",
                 group,
                 frozenset({text}),
                 f"candidate {text}",
             )
         )
     return found
+
+
+def outcome(data: ImageData) -> str:
+    """What becomes of the target of an image that is moved, in words."""
+    if data.target is not None:
+        return "the target is moved along"
+    if data.task == "classification":
+        return "the class stays"
+    return "the number stays" if data.outputs == 1 else "the numbers stay"
 
 
 def moved_at_random(symmetry: Symmetry, rng: torch.Generator, x: Tensor) -> Tensor:
@@ -164,13 +198,29 @@ def moved_at_random(symmetry: Symmetry, rng: torch.Generator, x: Tensor) -> Tens
         rng: Draws the elements.
         x: Rows, shape (N, d_in).
     """
-    drawn = symmetry.group.sample(len(x), generator=rng)
-    monomial = drawn.monomial()
+    return _moved(x, _drawn(symmetry, rng, len(x)))
+
+
+def moved_together(
+    symmetry: Symmetry, rng: torch.Generator, x: Tensor, y: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Rows moved as ``moved_at_random`` does, and targets moved along where they are images."""
+    index = _drawn(symmetry, rng, len(x))
+    follows = y.ndim == 2 and symmetry.rep_out.size() % index.shape[-1] == 0
+    follows = follows and symmetry.rep_out != symmetry.rep_out.size() * Scalar
+    return _moved(x, index), _moved(y, index) if follows else y
+
+
+def _drawn(symmetry: Symmetry, rng: torch.Generator, count: int) -> Tensor:
+    """Where each pixel goes, shape (count, pixels)."""
+    monomial = symmetry.group.sample(count, generator=rng).monomial()
     assert monomial is not None
-    pixels = monomial.index.shape[-1]
-    index = monomial.index.reshape(len(x), 1, pixels)
-    maps = x.unflatten(1, (-1, pixels))
-    moved: Tensor = torch.empty_like(maps).scatter_(2, index.expand_as(maps), maps)
+    return monomial.index.reshape(count, -1)
+
+
+def _moved(rows: Tensor, index: Tensor) -> Tensor:
+    maps = rows.unflatten(1, (-1, index.shape[-1]))
+    moved = torch.empty_like(maps).scatter_(2, index.unsqueeze(1).expand_as(maps), maps)
     return moved.flatten(1)
 
 

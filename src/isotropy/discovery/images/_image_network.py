@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from math import prod
 from typing import Literal, TypeAlias, get_args
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from isotropy.discovery.images._point_motions import moved, moved_back, point_group
 from isotropy.nn import (
     CircularConv2d,
     FactoredLinear,
@@ -26,6 +28,8 @@ PointGroup: TypeAlias = Literal["p4", "p4m"]
 
 DEPTH = 4
 SMALLEST_SIDE, LARGEST_SIDE = 4, 16
+PHASES = "phases"
+_FILTER = 5
 _UNITS = (1, 2, 4, 4)  # channels of the layers, in units of alpha
 _CONVOLUTIONS = ("conv", "group_conv")
 
@@ -46,12 +50,21 @@ class ImageNetwork(nn.Module):
     Images with a side of more than 16 are averaged over squares of pixels first. That commutes
     with turns and flips, and with shifts by whole squares where these cover the image.
 
+    With ``maps`` the outputs are an image of the same size, that moves along: no layer halves or
+    averages anything, all have half as many channels, and a linear filter of the input is added.
+    Where the last layer has "factored", each place has a gain and an offset of its own, too.
+
     Args:
         image: Channels, height and width of images.
         outputs: How many outputs there are.
         paths: The paths of each of the four layers.
         alpha: The channels of the first layer; the others have 2, 4 and 4 times as many.
         group: The point group of "group_conv".
+        maps: Whether outputs are the pixels of images, channel by channel.
+        averaged: Motions of the image ("turn", "half turn", "left-right", "top-bottom"): in
+            evaluation mode, the network is averaged over the group that they generate. With
+            "phases" it is averaged over shifts within the squares of large images, too, so that
+            convolutions alone are invariant to all shifts where squares cover the image.
 
     Attributes:
         layers: The ``PathSum`` of every layer.
@@ -86,22 +99,30 @@ class ImageNetwork(nn.Module):
         *,
         alpha: int = 8,
         group: PointGroup = "p4",
+        maps: bool = False,
+        averaged: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.image = _checked_image(image)
         every = _checked_paths(paths)
+        self.elements = point_group([name for name in averaged if name != PHASES])
         channels, height, width = self.image
         self.lifted = max(
             (k + 1 for k, some in enumerate(every) if "group_conv" in some), default=0
         )
-        if self.lifted and height != width:
+        turned = self.lifted or any(turns % 2 for _, turns in self.elements)
+        if turned and height != width:
             raise ValueError(f"expected square images to turn, got {height} by {width}")
-        self.shrink, size = working_grid(height, width)
+        self.shrink, size = (1, (height, width)) if maps else working_grid(height, width)
+        covered = height % self.shrink == width % self.shrink == 0
+        steps = range(self.shrink if PHASES in averaged and covered else 1)
+        self.phases = [(i, j) for i in steps for j in steps]
         self.lift = Lift(group) if self.lifted else None
         self.sizes: tuple[tuple[int, int], ...] = (size,)
         layers = []
         for number, (some, units) in enumerate(zip(every, _UNITS, strict=True)):
-            halves = number > 0 and _can_be_halved(size)
+            halves = number > 0 and _can_be_halved(size) and not maps
+            units = -(-units // 2) if maps else units
             after, smaller = units * alpha, _halved(size) if halves else size
             lift = self.lift if number < self.lifted else None
             made: dict[str, nn.Module] = {
@@ -115,7 +136,15 @@ class ImageNetwork(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.pool = GroupPool() if self.lifted else None
         self.hidden = nn.Linear(channels, 2 * channels)
-        self.head = nn.Linear(2 * channels, outputs)
+        width_out = outputs // (height * width) if maps else outputs
+        self.head = nn.Linear(2 * channels, width_out)
+        self.filter = (
+            CircularConv2d(self.image[0], width_out, _FILTER, bias=False) if maps else None
+        )
+        self.places: nn.ParameterList | None = None
+        if maps and "factored" in every[-1]:
+            zeros = [torch.zeros(n, height, width) for n in (2 * channels, 2 * channels, width_out)]
+            self.places = nn.ParameterList(zeros)
         self.in_features, self.out_features = prod(self.image), outputs
         self.register_buffer("x_mean", torch.zeros(self.image[0], 1, 1))
         self.register_buffer("x_scale", torch.ones(self.image[0], 1, 1))
@@ -127,7 +156,33 @@ class ImageNetwork(nn.Module):
         if x.ndim != 4 or x.shape[1:] != self.image:
             shape = ", ".join(map(str, self.image))
             raise ValueError(f"expected images of shape (n, {shape}), got {tuple(x.shape)}")
+        if self.training or len(self.elements) * len(self.phases) == 1:
+            return self._passed(x).flatten(1)
+        total = torch.zeros((), dtype=x.dtype, device=x.device)
+        for element, phase in product(self.elements, self.phases):
+            y = self._passed(moved(x.roll(phase, (2, 3)), element).contiguous())
+            total = total + (y if self.filter is None else moved_back(y, element))
+        return total.flatten(1) / (len(self.elements) * len(self.phases))
+
+    @torch.no_grad()
+    def rescale(self, mean: Tensor, scale: Tensor) -> None:
+        """From outputs in standard units to outputs in those of the data.
+
+        Args:
+            mean: Added to outputs, shape (outputs,); the same all over a channel of a map.
+            scale: Multiplies them first, likewise.
+        """
+        each = self.out_features // self.head.out_features
+        mean, scale = mean[::each].to(self.head.bias), scale[::each].to(self.head.bias)
+        self.head.weight.mul_(scale[:, None])
+        self.head.bias.mul_(scale).add_(mean)
+        if self.filter is not None:
+            self.filter.weight.mul_(scale[:, None, None, None])
+
+    def _passed(self, x: Tensor) -> Tensor:
+        """One pass, without the average over motions."""
         x = (x - self.x_mean) / self.x_scale
+        given = x
         if self.shrink > 1:
             x = functional.adaptive_avg_pool2d(x, self.sizes[0])
         if self.lift is not None:
@@ -136,8 +191,16 @@ class ImageNetwork(nn.Module):
             x = layer(x).relu()
             if self.pool is not None and number == self.lifted:
                 x = self.pool(x)
-        y: Tensor = self.head(self.hidden(x.mean((2, 3))).relu())
-        return y
+        if self.filter is None:
+            y: Tensor = self.head(self.hidden(x.mean((2, 3))).relu())
+            return y
+        x, filtered = self.hidden(x.movedim(1, -1)).relu(), self.filter(given)
+        if self.places is not None:
+            gain, offset, weight = self.places
+            x = x * (1 + gain.movedim(0, -1)) + offset.movedim(0, -1)
+            filtered = filtered * (1 + weight)
+        shown: Tensor = self.head(x).movedim(-1, 1) + filtered
+        return shown
 
 
 def _path(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isotropy._run import generator as make_generator
+from isotropy.discovery.confirming._free_predictor import sample_losses
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_network import (
     DEPTH,
@@ -19,25 +21,39 @@ from isotropy.discovery.images._image_network import (
     PointGroup,
     working_grid,
 )
-from isotropy.discovery.images._train_classifier import Told, logits, train_classifier
+from isotropy.discovery.images._train_classifier import (
+    Augment,
+    Told,
+    kept_apart,
+    outputs_of,
+    train_network,
+)
 
 FREE: list[list[ImagePath]] = [["factored", "conv"]] * DEPTH
-_ALPHA, _LIFTED_ALPHA = 12, 8  # a layer with slices costs four times as much
+_ALPHA, _LIFTED_ALPHA = 8, 8  # a layer with slices costs four times as much
 _HIDDEN = 128
+_GONE_ON = 0.5  # of the usual schedule
+_MOST_PIXELS = 1100
+_RIDGES = (1e-8, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 
 
 def network_spec(
-    data: ImageData, paths: Sequence[Sequence[ImagePath]], group: PointGroup = "p4"
+    data: ImageData,
+    paths: Sequence[Sequence[ImagePath]],
+    group: PointGroup = "p4",
+    averaged: Collection[str] = (),
 ) -> dict[str, Any]:
     """The description of a network for these images, for ``build_model``."""
     lifted = any("group_conv" in some for some in paths)
     return {
         "kind": "image network",
         "image": list(data.image),
-        "outputs": data.classes,
+        "outputs": data.outputs,
         "paths": [list(some) for some in paths],
         "alpha": _LIFTED_ALPHA if lifted else _ALPHA,
         "group": group,
+        **({} if data.target is None else {"maps": True}),
+        **({"averaged": sorted(averaged)} if averaged else {}),
     }
 
 
@@ -74,7 +90,8 @@ def fit_image_network(
     seed: int,
     *,
     group: PointGroup = "p4",
-    augment: Callable[[Tensor], Tensor] | None = None,
+    averaged: Collection[str] = (),
+    augment: Augment | None = None,
     told: Told | None = None,
 ) -> tuple[ImageNetwork, dict[str, Any], float]:
     """Train a network with these paths.
@@ -84,7 +101,8 @@ def fit_image_network(
         paths: The paths of each layer.
         seed: Of weights, held-out rows and batches: networks with one seed see the same.
         group: The point group of "group_conv".
-        augment: Moves a batch of rows at random.
+        averaged: Motions that the network is averaged over in evaluation mode.
+        augment: Moves a batch of rows, and targets that are images, at random.
         told: Called after each epoch.
 
     Returns:
@@ -99,12 +117,34 @@ def fit_image_network(
         >>> spec["paths"], loss < 0.3
         ([['conv'], ['conv'], ['conv'], ['conv']], True)
     """
-    spec = network_spec(data, paths, group)
+    spec = network_spec(data, paths, group, averaged)
     network = made_image_network(spec, data, seed)
-    loss = train_classifier(
+    loss = train_network(
         network, network.head, data, make_generator(seed), augment=augment, told=told
     )
     return network, spec, loss
+
+
+def gone_on(network: ImageNetwork, data: ImageData, seed: int) -> tuple[ImageNetwork, float]:
+    """A network that goes on from a trained one, free of the motions that this is averaged over.
+
+    It knows what the symmetric network has learned, and unlearns the symmetry where that helps.
+
+    Args:
+        network: The trained network.
+        data: What to go on with.
+        seed: Of held-out rows and batches: the same rows are held out.
+
+    Returns:
+        The network in evaluation mode, and its loss on held-out rows.
+    """
+    free = deepcopy(network)
+    free.elements = free.elements[:1]
+    if data.task == "regression":
+        mean, scale = data.target_units
+        free.rescale(-mean / scale, 1 / scale)
+    loss = train_network(free, free.head, data, make_generator(seed), share=_GONE_ON)
+    return free, loss
 
 
 def fit_pixels(data: ImageData, seed: int, told: Told | None = None) -> tuple[nn.Module, float]:
@@ -113,9 +153,41 @@ def fit_pixels(data: ImageData, seed: int, told: Told | None = None) -> tuple[nn
     _, size = working_grid(height, width)
     with torch.random.fork_rng([]):
         torch.set_rng_state(make_generator(seed).get_state())
-        network = _PixelNetwork(data.image, size, data.classes)
+        network = _PixelNetwork(data.image, size, data.outputs)
     network.x_mean, network.x_scale = channel_units(data.maps)
-    return network, train_classifier(network, network.head, data, make_generator(seed), told=told)
+    return network, train_network(network, network.head, data, make_generator(seed), told=told)
+
+
+def fit_linear(data: ImageData, seed: int) -> tuple[nn.Module, float]:
+    """A linear map of pixels and their squares to numbers, and its loss on held-out rows.
+
+    It is fitted to the rows that networks are trained on, under the ridge that suits the others.
+    Images of many pixels are averaged over squares first.
+    """
+    rest, held = map(torch.as_tensor, kept_apart(data, make_generator(seed)))
+    _, height, width = data.image
+    size = (height, width)
+    if data.image[0] * height * width > _MOST_PIXELS:
+        size = working_grid(height, width)[1]
+    network = _Linear(data.image, size, data.outputs)
+    network.x_mean, network.x_scale = channel_units(data.maps)
+    phi = network.features(data.x[rest]).double()
+    middle, offset = phi.mean(0), data.y[rest].double().mean(0)
+    phi = phi - middle
+    gram, moment = phi.mT @ phi, phi.mT @ (data.y[rest].double() - offset)
+    best, kept = float("inf"), torch.zeros_like(moment)
+    for ridge in _RIDGES:
+        damped = gram.clone()
+        damped.diagonal().add_(ridge * len(phi))
+        weight = torch.linalg.solve(damped, moment)
+        said = (network.features(data.x[held]).double() - middle) @ weight + offset
+        loss = float(sample_losses(said, data.y[held], data.task).mean())
+        if loss < best:
+            best, kept = loss, weight
+    with torch.no_grad():
+        network.head.weight.copy_(kept.mT)
+        network.head.bias.copy_(offset - middle @ kept)
+    return network.eval(), best
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +196,7 @@ class FittedPredictor:
 
     Args:
         kind: What it is, in a few words.
-        network: From rows of pixels to logits.
+        network: From rows of pixels to logits or numbers.
         loss: On rows held out of its training.
         parts: What the motions are made of that its first layers commute with.
         depth: How many layers these are.
@@ -137,8 +209,8 @@ class FittedPredictor:
     depth: int = 0
 
     def predict(self, x: Tensor) -> Tensor:
-        """Logits of rows of pixels, float64."""
-        return logits(self.network, x)
+        """Logits or numbers of rows of pixels, float64."""
+        return outputs_of(self.network, x)
 
 
 def rivals(
@@ -194,4 +266,31 @@ class _PixelNetwork(nn.Module):
         x = (rows.unflatten(1, self.image) - self.x_mean) / self.x_scale
         x = functional.adaptive_avg_pool2d(x, self.size)
         y: Tensor = self.head(self.body(x.flatten(1)))
+        return y
+
+    @torch.no_grad()
+    def rescale(self, mean: Tensor, scale: Tensor) -> None:
+        """From outputs in standard units to those of the data."""
+        self.head.weight.mul_(scale[:, None])
+        self.head.bias.mul_(scale).add_(mean)
+
+
+class _Linear(nn.Module):
+    x_mean: Tensor
+    x_scale: Tensor
+
+    def __init__(self, image: tuple[int, int, int], size: tuple[int, int], outputs: int) -> None:
+        super().__init__()
+        self.image, self.size = image, size
+        self.head = nn.Linear(2 * image[0] * size[0] * size[1], outputs)
+        self.register_buffer("x_mean", torch.zeros(image[0], 1, 1))
+        self.register_buffer("x_scale", torch.ones(image[0], 1, 1))
+
+    def features(self, rows: Tensor) -> Tensor:
+        x = (rows.unflatten(1, self.image) - self.x_mean) / self.x_scale
+        x = functional.adaptive_avg_pool2d(torch.cat([x, x.square()], 1), self.size)
+        return x.flatten(1)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        y: Tensor = self.head(self.features(rows))
         return y

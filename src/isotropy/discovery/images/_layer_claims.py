@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import SHIFTS, TURNS
 from isotropy.discovery.images._image_network import DEPTH, ImageNetwork, ImagePath, working_grid
 from isotropy.discovery.images._image_predictors import FREE, made_image_network, network_spec
-from isotropy.discovery.layerwise import LayerType, learn_layers
+from isotropy.discovery.layerwise import LayerType, LayerwiseResult, learn_layers
 
 _ROWS = 700
 _EPOCHS, _BURN_IN, _EVERY = 24, 8, 4
@@ -112,7 +112,8 @@ class LayerProposals:
 
     Args:
         depths: How many layers, from the first on, have become strict, by their path.
-        tables: A row of plain values for each layer, by the path looked for.
+        tables: A row of plain values for each layer, by the path looked for: maps, type, the share
+            of each path, and as ``history`` these shares at every estimate of the evidence.
         grid: Height and width of the maps that the first layer sees.
 
     Example:
@@ -142,6 +143,19 @@ class LayerProposals:
             depth = depth // 2 if path == "group_conv" else depth - 1
         return found
 
+    def with_errors(self, errors: Sequence[float] | None) -> LayerProposals:
+        """The same, with what each layer of a free network adds to its error under translation."""
+        if errors is None:
+            return self
+        tables = {
+            path: tuple(
+                {**row, "lee": {"translation": error}}
+                for row, error in zip(rows, errors, strict=True)
+            )
+            for path, rows in self.tables.items()
+        }
+        return replace(self, tables=tables)
+
     def tried(self) -> list[str]:
         """The tables by layer, in words."""
         return [
@@ -169,17 +183,23 @@ def propose_layers(data: ImageData, seed: int, told: Callable[[str, Step], None]
     for path, words in _SEARCHES.items():
         if path == "group_conv" and height != width:
             continue
-        network, types = _learned_types(some, path, seed, partial(told, words))
-        layers = [types[f"layers.{k}"] for k in range(DEPTH)]
-        kinds = [layer.kind for layer in layers]
+        network, learned = _learned_types(some, path, seed, partial(told, words))
+        names = [f"layers.{k}" for k in range(DEPTH)]
+        kinds = [learned.types[name].kind for name in names]
         depths[path] = next((k for k, kind in enumerate(kinds) if kind != path), DEPTH)
-        tables[path] = tuple(_row(k, network, layer) for k, layer in enumerate(layers))
+        tables[path] = tuple(
+            {
+                **_row(k, network, learned.types[name]),
+                "history": [dict(shares.layers[name]) for shares in learned.history],
+            }
+            for k, name in enumerate(names)
+        )
     return LayerProposals(depths, tables, working_grid(height, width)[1])
 
 
 def _learned_types(
     data: ImageData, path: ImagePath, seed: int, told: Callable[[Step], None]
-) -> tuple[ImageNetwork, dict[str, LayerType]]:
+) -> tuple[ImageNetwork, LayerwiseResult]:
     paths = [[*some, path] if path == "group_conv" else some for some in FREE]
     spec = network_spec(data, paths)
     if path == "group_conv":
@@ -200,7 +220,7 @@ def _learned_types(
         seed=seed,
         progress=told,
     )
-    return network, found.types
+    return network, found
 
 
 def _row(number: int, network: ImageNetwork, layer: LayerType) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Training a small classifier: a falling step, stopped where held-out rows are told best."""
+"""Training a small network: a falling step, stopped where held-out rows are told best."""
 
 from __future__ import annotations
 
@@ -10,39 +10,46 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.discovery.confirming._free_predictor import held_out_rows
+from isotropy.discovery.confirming._free_predictor import held_out_rows, sample_losses
 from isotropy.discovery.images._image_data import ImageData
 
 _HELD_OUT = 0.2
 _STEPS, _BATCH = 400, 64
+_MAP_STEPS, _MAP_BATCH = 400, 32  # every pixel of a target counts
+_ENOUGH = 0.0005  # of the constant's loss: who has learned so much has learned it all
 _LONGEST, _PATIENCE = 80, 25  # epochs
-_RATE, _DECAY = 3e-3, 0.1
-_COLDEST, _HOTTEST, _TEMPERATURES = 0.5, 5.0, 24
+_RATE, _MAP_RATE, _DECAY = 3e-3, 8e-3, 0.1
+_HOTTEST, _TEMPERATURES = 5.0, 24
 
 Told = Callable[[int, int], None]
+Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
-def train_classifier(
+def train_network(
     network: nn.Module,
     head: nn.Linear,
     data: ImageData,
     rng: torch.Generator,
     *,
-    augment: Callable[[Tensor], Tensor] | None = None,
+    augment: Augment | None = None,
     told: Told | None = None,
+    share: float = 1.0,
 ) -> float:
     """Train a network in place, and bring its logits to the temperature that suits unseen rows.
 
-    A fifth of the rows is held out; the weights of the epoch that tells their classes best are
-    kept, and the last layer is then divided by the temperature that tells them best.
+    A fifth of the rows is held out; the weights of the epoch that tells their targets best are
+    kept. Where these are classes, the last layer is then divided by the temperature that tells
+    them best; where they are numbers, the network is trained in standard units, and has to be
+    able to ``rescale``.
 
     Args:
-        network: From rows of pixels to logits.
+        network: From rows of pixels to logits or numbers.
         head: Its last layer.
         data: What to train on.
         rng: Draws held-out rows and batches.
-        augment: Moves a batch of rows at random.
+        augment: Moves a batch of rows, and targets that are images, at random.
         told: Called with the number of epochs done and that of all.
+        share: How much of the usual schedule to go through, with steps as much smaller.
 
     Returns:
         The mean loss on the held-out rows.
@@ -53,35 +60,70 @@ def train_classifier(
         >>> x = y[:, None, None, None] + 0.3 * np.random.default_rng(0).normal(size=(200, 1, 4, 4))
         >>> data = ImageData.of(x, y, None, None)
         >>> network = nn.Linear(16, 2)
-        >>> loss = train_classifier(network, network, data, torch.Generator().manual_seed(0))
+        >>> loss = train_network(network, network, data, torch.Generator().manual_seed(0))
         >>> loss < 0.3  # without any training, at least log 2
         True
     """
     rest, held = map(torch.as_tensor, kept_apart(data, rng))
-    batch = min(_BATCH, len(rest))
-    epochs = max(1, min(_LONGEST, _STEPS * batch // len(rest)))
-    solver = torch.optim.AdamW(network.parameters(), lr=_RATE, weight_decay=_DECAY)
+    wanted, squares = data.y, data.task == "regression"
+    if squares:
+        mean, scale = data.target_units
+        wanted = (data.y - mean) / scale
+    batch = min(_BATCH if data.target is None else _MAP_BATCH, len(rest))
+    steps = share * (_STEPS if data.target is None else _MAP_STEPS)
+    epochs = max(1, min(_LONGEST, int(steps * batch) // len(rest)))
+    solver = torch.optim.AdamW(
+        network.parameters(),
+        lr=share * (_RATE if data.target is None else _MAP_RATE),
+        weight_decay=_DECAY,
+    )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(solver, epochs)
-    best, kept, waited = float("inf"), _copied(network), 0
+    enough = _ENOUGH * _mean_loss(_flat(wanted[rest], data), wanted[held], squares)
+    # what goes on from a trained network has to do better than that
+    best = _mean_loss(outputs_of(network, data.x[held]), wanted[held], squares)
+    kept, waited = _copied(network), 0
     for epoch in range(epochs):
         network.train()
         for rows in rest[torch.randperm(len(rest), generator=rng)].split(batch):
-            x = data.x[rows] if augment is None else augment(data.x[rows])
+            x, y = data.x[rows], wanted[rows]
+            if augment is not None:
+                x, y = augment(x, y)
             solver.zero_grad()
-            functional.cross_entropy(network(x), data.y[rows]).backward()
+            _loss(network(x), y, squares).backward()
             solver.step()
         schedule.step()
-        reached = float(functional.cross_entropy(logits(network, data.x[held]), data.y[held]))
+        reached = _mean_loss(outputs_of(network, data.x[held]), wanted[held], squares)
         waited += 1
         if reached < best:
             best, kept, waited = reached, _copied(network), 0
         if told is not None:
             told(epoch + 1, epochs)
-        if waited > _PATIENCE:
+        if waited > _PATIENCE or best < enough:
             break
     network.load_state_dict(kept)
     network.eval()
-    return _tempered(head, logits(network, data.x[held]), data.y[held])
+    if not squares:
+        return _tempered(head, outputs_of(network, data.x[held]), data.y[held])
+    rescale: Callable[[Tensor, Tensor], None] = network.get_submodule("").rescale  # type: ignore[assignment]
+    rescale(mean, scale)
+    return float(sample_losses(outputs_of(network, data.x[held]), data.y[held], data.task).mean())
+
+
+def _loss(said: Tensor, wanted: Tensor, squares: bool) -> Tensor:
+    if squares:
+        return functional.mse_loss(said, wanted.to(said.dtype))
+    return functional.cross_entropy(said, wanted)
+
+
+def _mean_loss(said: Tensor, wanted: Tensor, squares: bool) -> float:
+    return float(_loss(said.expand(len(wanted), -1), wanted, squares))
+
+
+def _flat(wanted: Tensor, data: ImageData) -> Tensor:
+    """A constant prediction, shape (1, outputs)."""
+    if data.task == "regression":
+        return wanted.mean(0, keepdim=True)
+    return data.constant.unsqueeze(0)
 
 
 def kept_apart(
@@ -92,8 +134,8 @@ def kept_apart(
 
 
 @torch.no_grad()
-def logits(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """What a network says of many rows, in float64, a few hundred at a time."""
+def outputs_of(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Logits or numbers that a network gives for many rows, float64, some hundred at a time."""
     if isinstance(network, nn.Module):
         network.eval()
     return torch.cat([network(part.float()).double() for part in x.split(512)])
@@ -126,8 +168,8 @@ def doubtful_losses(said: Tensor, y: Tensor, constant: Tensor, seen: int) -> Ten
 @torch.no_grad()
 def _tempered(head: nn.Linear, said: Tensor, y: Tensor) -> float:
     """Divide the last layer by the best temperature; the loss that is left."""
-    tried = torch.logspace(0, 1, _TEMPERATURES, base=_HOTTEST / _COLDEST, dtype=torch.float64)
-    tried = torch.cat([torch.ones(1, dtype=torch.float64), _COLDEST * tried])
+    # rows that are all told right ask for no end of confidence, which a single error then pays for
+    tried = torch.logspace(0, 1, _TEMPERATURES, base=_HOTTEST, dtype=torch.float64)
     losses = [float(functional.cross_entropy(said / t, y)) for t in tried]
     best = min(range(len(losses)), key=losses.__getitem__)
     for parameter in head.parameters():

@@ -145,15 +145,44 @@ class PairGroup:
             elements: The most elements to average over.
             generator: Of random elements.
         """
-        total: Tensor | None = None
+        halves = self.averages(
+            predict, x, channels, output_channels, elements=elements, generator=generator
+        )
+        return halves.mean(0)
+
+    def averages(
+        self,
+        predict: Callable[[Tensor], Tensor],
+        x: Tensor,
+        channels: int,
+        output_channels: int,
+        *,
+        elements: int,
+        generator: torch.Generator,
+    ) -> Tensor:
+        """The average over all elements, or two averages over different random ones.
+
+        Args:
+            predict: As ``averaged`` takes it.
+            x: Inputs.
+            channels: Channels of the input.
+            output_channels: Channels of the output.
+            elements: The most elements to average over.
+            generator: Of random elements.
+
+        Returns:
+            Shape ``(1, N, output_channels·m)``, or 2 of them.
+        """
         comes_in, comes_out = self.sample(elements, generator)
+        there = []
         for a, b in zip(comes_in, comes_out, strict=True):
             moved = x.unflatten(1, (channels, self.inputs))[:, :, a].flatten(1)
-            there = predict(moved).unflatten(1, (output_channels, self.outputs))
-            back = there[:, :, torch.argsort(b)].flatten(1)
-            total = back if total is None else total + back
-        assert total is not None
-        return total / len(comes_in)
+            said = predict(moved).unflatten(1, (output_channels, self.outputs))
+            there.append(said[:, :, torch.argsort(b)].flatten(1))
+        if self.order <= elements:
+            return torch.stack(there).mean(0, keepdim=True)
+        half = len(there) // 2
+        return torch.stack([torch.stack(part).mean(0) for part in (there[:half], there[half:])])
 
 
 class _Part:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import squareform
 from torch import Tensor
 
 from isotropy.discovery._arrangement import Arrangement
@@ -18,36 +20,36 @@ from isotropy.discovery.sharing._partition_search import cluster_values
 _COARSER = (4.0, 16.0, 64.0, 256.0)
 _MOST_ROWS = 256
 _MOST_POSITIONS = 64
+_MOST_SWAPPED = 32
+# that may count as equal, the largest first; two unrelated positions cost a quarter
+_SWAP_COSTS = (0.06, 0.03, 0.01)
 
 
 def swap_symmetries(
-    cost: Callable[[PairGroup], float], arrangement: Arrangement, margin: float
+    costs: Callable[..., NDArray[np.float64]], arrangement: Arrangement
 ) -> Iterator[PairGroup]:
-    """The group of all permutations within classes of positions that may be swapped.
+    """Groups of all permutations within classes of positions that may be swapped.
 
     Args:
-        cost: The share of what can be learned that averaging over a group costs.
+        costs: What swapping two positions costs, as a share of what both do; called with
+            ``outputs``, whether outputs are swapped along.
         arrangement: Positions of inputs and outputs.
-        margin: The largest cost of a swap.
     """
     n, m = arrangement.inputs, arrangement.outputs
-    if n > _MOST_POSITIONS:
+    if not 2 < n <= _MOST_SWAPPED:
         return
     for both in [False, True] if m == n and not arrangement.fixed_outputs else [False]:
-        root = np.arange(n)
-        for i in range(n):
-            for j in range(i + 1, n):
-                if root[i] == root[j]:
-                    continue
-                swap = symmetric([[i, j]], n)[0]
-                group = PairGroup(((swap, swap if both else np.arange(m)),), n, m)
-                if cost(group) < margin:
-                    root[root == root[j]] = root[i]
-        blocks = [np.flatnonzero(root == r).tolist() for r in np.unique(root)]
-        moves = symmetric(blocks, n)
-        if moves:
-            pairs = tuple((p, p if both else np.arange(m)) for p in moves)
-            yield PairGroup(pairs, n, m)
+        apart = squareform(np.maximum(costs(outputs=both), 0.0), checks=False)
+        tree = linkage(apart, "complete")
+        seen: list[set[frozenset[int]]] = []
+        for cost in _SWAP_COSTS:
+            labels = fcluster(tree, cost, "distance")
+            blocks = [np.flatnonzero(labels == label).tolist() for label in np.unique(labels)]
+            kinds = {frozenset(block) for block in blocks if len(block) > 1}
+            if kinds and kinds not in seen:
+                seen.append(kinds)
+                moves = symmetric(blocks, n)
+                yield PairGroup(tuple((p, p if both else np.arange(m)) for p in moves), n, m)
 
 
 def gradient_symmetries(

@@ -11,12 +11,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isotropy.discovery._finding import Finding, Layout
+from isotropy._run import generator as make_generator
+from isotropy._run import spawn
+from isotropy.discovery._finding import Finding
+from isotropy.discovery._layout import Layout
 from isotropy.discovery._nearly import NearClaim, soft_offer
 from isotropy.discovery._standardised import StandardisedModel
 from isotropy.discovery._symmetric_model import fit_symmetric_model
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import ClaimTest, confirm
+from isotropy.discovery.confirming._claim_test import ClaimTest, holm
+from isotropy.discovery.confirming._confirm_action import cost_of_average
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.naming._naming import SharingName, name_permutations
 from isotropy.discovery.naming._pair_group import PairGroup
@@ -29,6 +33,8 @@ _EXACT = 0.01
 # a soft model has copies of the input inside: what breaks a symmetry moves these apart
 _WIDTH, _FEWEST, _MOST = 256, 4, 16
 _MOST_NEAR = 2
+# elements that are averaged over, and rows that claims are tested on
+_ELEMENTS, _MOST_ROWS = 64, 1500
 
 
 @dataclass(eq=False)
@@ -191,18 +197,36 @@ def confirm_permutations(
         level: The chance of confirming anything false.
         seed: Of random group elements.
     """
-    return confirm(
-        [claim.symmetry for claim in claims],
-        free.predict,
-        outside.x,
-        outside.y,
-        constant=free.constant,
-        loss="squared" if outside.task == "regression" else "cross-entropy",
-        margin=margin,
-        level=level,
-        groups=outside.groups,
-        seed=seed,
-    )
+    if len(outside.x) > _MOST_ROWS:
+        kept = torch.randperm(len(outside.x), generator=make_generator(seed))[:_MOST_ROWS]
+        outside = outside.rows(kept.sort().values.numpy())
+    a = outside.arrangement
+    tests = []
+    with torch.no_grad():
+        predicted = free.predict(outside.x)
+        for claim, rng in zip(claims, spawn(make_generator(seed), len(claims)), strict=True):
+            averages = claim.group.averages(
+                free.predict,
+                outside.x,
+                a.channels,
+                a.output_channels,
+                elements=_ELEMENTS,
+                generator=rng,
+            )
+            tests.append(
+                cost_of_average(
+                    predicted,
+                    averages,
+                    outside.y,
+                    constant=free.constant,
+                    loss="squared" if outside.task == "regression" else "cross-entropy",
+                    margin=margin,
+                    level=level,
+                    groups=outside.groups,
+                )
+            )
+    adjusted = holm([test.p_value for test in tests])
+    return [replace(t, adjusted_p_value=float(p)) for t, p in zip(tests, adjusted, strict=True)]
 
 
 def near_permutations(

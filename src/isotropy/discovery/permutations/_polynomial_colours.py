@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import exp, log
+from math import exp, inf, log
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from isotropy.discovery._arrangement import Arrangement
 from isotropy.discovery.confirming._free_predictor import quadratic_terms
 from isotropy.discovery.naming._automorphisms import automorphisms
 from isotropy.discovery.naming._pair_group import Pair, PairGroup
-from isotropy.discovery.permutations._natural_groups import log_conjugates, natural_groups
+from isotropy.discovery.permutations._natural_groups import log_conjugates, log_natural
 from isotropy.discovery.permutations._random_costs import chance_of_cost
 from isotropy.discovery.sharing._least_squares import LeastSquares
 from isotropy.discovery.sharing._partition_evidence import PartitionEvidence
@@ -140,7 +140,9 @@ class PolynomialColours:
                 taken[moved_in] = taken_out[moved_out] = True
         return kept
 
-    def chance(self, group: PairGroup, margin: float = 0.05, *, among: int | None = None) -> float:
+    def chance(
+        self, group: PairGroup, margin: float = 0.05, *, among: float | None = None
+    ) -> float:
         """How probable such a symmetry is by coincidence, where coefficients have none.
 
         It is the Bayes factor of coefficients all different against coefficients equal along
@@ -164,9 +166,8 @@ class PolynomialColours:
         """
         shared = self._orbit_blocks(group)
         factor = self.factor(shared)
-        natural = natural_groups(group.inputs, group.outputs)
-        if among is None and any(group.equals(known) for known in natural):
-            among = len(natural)
+        if among is None and (ways := log_natural(group)) < inf:
+            among = exp(ways)
         ways = log_conjugates(group) if among is None else log(among)
         chance = exp(min(0.0, ways - factor))
         if factor > 0 and among is not None:

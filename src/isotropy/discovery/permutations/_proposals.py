@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import exp
 
 import numpy as np
 import torch
@@ -13,7 +14,11 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._convolution_claim import ConvolutionClaim, convolution_claim
-from isotropy.discovery.permutations._natural_groups import natural_groups
+from isotropy.discovery.permutations._natural_groups import (
+    log_conjugates,
+    log_natural,
+    natural_groups,
+)
 from isotropy.discovery.permutations._near_groups import NearGroup, worth_softening
 from isotropy.discovery.permutations._network_colours import gradient_symmetries, swap_symmetries
 from isotropy.discovery.permutations._polynomial_colours import CannotFit, PolynomialColours
@@ -121,10 +126,9 @@ def propose(
             near.append(NearGroup(group, method, cost))
         if cost > 2 * margin:
             return
-        # the noise of a coefficient is known, that of a network is not: a group fitted to the
-        # data must be seen in coefficients
+        # a group fitted to the data is one of many that might have been
         seen = _with_outputs(group, laid_out.outputs)
-        among = None if adapted else len(natural) + len(given)
+        among = None if adapted else exp(log_natural(group)) + len(given)
         if judge is not None:
             chances = [judge.chance(seen, margin, among=among)]
         else:
@@ -132,8 +136,8 @@ def propose(
                 len(colours) * coloured.chance(seen, margin, among=among)
                 for coloured in colours.values()
             ]
-            if among is not None:
-                chances.append(search.chance(group, ignored, among))
+            ways = exp(log_conjugates(group)) if among is None else among
+            chances.append(search.chance(group, ignored, ways))
         chance = min([*chances, 1.0])
         if chance <= _CHANCE:
             found.append(Proposal(group, method, chance))
@@ -149,10 +153,10 @@ def propose(
     tried.append("shifts, reflections and permutations of positions in their order")
     if judge is None:
         tell(Step(3, 4, "swaps and gradients"))
-        for group in swap_symmetries(search.cost, data.arrangement, margin):
+        for group in swap_symmetries(search.swap_costs, data.arrangement):
             consider(group, "swaps of positions", adapted=True)
         tried.append("swaps of positions")
-        if search.free.kind == "network":
+        if "trees" not in search.free.kind:  # which have no gradients
             for group in gradient_symmetries(search.free.predict, data.x, data.arrangement):
                 consider(group, "gradients of a network", adapted=True)
             tried.append("gradients of a network")

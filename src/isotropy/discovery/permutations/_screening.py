@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from isotropy._run import generator as make_generator
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import SMALLEST_SAMPLE, claim_test
+from isotropy.discovery.confirming._claim_test import SMALLEST_SAMPLE, ClaimTest
+from isotropy.discovery.confirming._confirm_action import cost_of_average
 from isotropy.discovery.confirming._free_predictor import (
     held_out_rows,
     sample_losses,
@@ -20,10 +22,12 @@ from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._random_costs import chance_of_cost, orbits_of_pairs
 
 _ELEMENTS = 24
-_MOST_ROWS = 2000
+_MOST_ROWS = 600
 _HELD_OUT = 0.3
 # the least cost that a predictor can be trusted to tell from none
 _RESOLUTION = 0.01
+# of what each of many positions does on average, which is 2/n: one that does less is ignored
+_LITTLE = 0.5
 
 
 class Screening:
@@ -47,15 +51,60 @@ class Screening:
         fitted = data.rows(rest)
         self.data = data.rows(held[:_MOST_ROWS])
         self.free = fitted.free_predictor(seed)
+        self._last: tuple[PairGroup, ClaimTest] | None = None
         with torch.no_grad():
-            self._free = self._losses(self.free.predict(self.data.x))
+            self._predicted = self.free.predict(self.data.x)
+            self._free = self._losses(self._predicted)
             constant = self.free.constant.expand(len(self.data.x), -1)
             self._constant = self._losses(constant)
         self._learned = float((self._constant - self._free).mean())
 
     def cost(self, group: PairGroup) -> float:
-        """What averaging over a group costs, as a share of what can be learned."""
-        return self._share(self._averaged(group))
+        """What averaging over a group costs, as a share of what can be learned.
+
+        The gain of evening out errors is not counted (``cost_of_average``).
+        """
+        effect = self._test(group).effect
+        return inf if np.isnan(effect) else effect
+
+    @torch.no_grad()
+    def swap_costs(self, *, outputs: bool) -> NDArray[np.float64]:
+        """What swapping two positions costs, as a share of what each of the two does.
+
+        With d = (f − f∘swap)/2 it is E[(y − f + d) d], which errors of f do not change, over
+        the mean square of how f changes where the two are exchanged between rows.
+
+        Args:
+            outputs: Whether outputs are swapped along with inputs.
+
+        Returns:
+            Shape ``(n, n)``, zero on the diagonal. Two unrelated positions cost about 1/4.
+        """
+        a = self.data.arrangement
+        n = a.inputs
+        rows = self.data.rows(np.arange(len(self.data.x))[: _swap_rows(n)])
+        x = rows.x.unflatten(1, (a.channels, n))
+        before = self.free.predict(rows.x)
+        left = _numbers(rows) - _values(before, rows)
+        order = torch.randperm(len(x), generator=self.rng)
+        weights = np.empty(n)
+        for i in range(n):
+            changed = x.clone()
+            changed[:, :, i] = x[order][:, :, i]
+            moved = _values(self.free.predict(changed.flatten(1)), rows)
+            weights[i] = float((moved - _values(before, rows)).square().sum())
+        costs = np.zeros((n, n))
+        for i in range(n):
+            for j in range(i):
+                swap = torch.arange(n)
+                swap[[i, j]] = swap[[j, i]]
+                moved = self.free.predict(x[:, :, swap].flatten(1))
+                if outputs:
+                    moved = moved.unflatten(1, (a.output_channels, n))[:, :, swap].flatten(1)
+                apart = (_values(before, rows) - _values(moved, rows)) / 2
+                whole = max(weights[i] + weights[j], 1e-300)
+                costs[i, j] = costs[j, i] = float(((left + apart) * apart).sum()) / whole
+        return costs
 
     def ignored(self) -> tuple[int, ...]:
         """Positions of the input whose values can be exchanged between rows at no cost."""
@@ -67,27 +116,20 @@ class Screening:
             x[:, :, position] = x[order][:, :, position]
             with torch.no_grad():
                 losses = self._losses(self.free.predict(x.flatten(1)))
-            if self._share(losses) < _RESOLUTION:
+            if self._share(losses) < min(_RESOLUTION, _LITTLE / a.inputs):
                 found.append(position)
         return tuple(found)
 
-    def chance(self, group: PairGroup, ignored: tuple[int, ...], among: int) -> float:
+    def chance(self, group: PairGroup, ignored: tuple[int, ...], among: float) -> float:
         """How often some group of those tried costs a random linear function as little.
 
         Args:
             group: The group.
             ignored: Positions that do not matter, and do not count.
-            among: How many groups are tried whatever the data.
+            among: How many groups it is one of.
         """
         a = self.data.arrangement
-        test = claim_test(
-            self._averaged(group),
-            self._free,
-            self._constant,
-            margin=self.margin,
-            groups=self.data.groups,
-        )
-        upper = test.interval[1]
+        upper = self._test(group).interval[1]
         if not upper < inf:
             return 1.0
         labels = orbits_of_pairs(group)
@@ -99,10 +141,11 @@ class Screening:
         return min(1.0, among * share)
 
     @torch.no_grad()
-    def _averaged(self, group: PairGroup) -> NDArray[np.float64]:
-        a = self.data.arrangement
-        return self._losses(
-            group.averaged(
+    def _test(self, group: PairGroup) -> ClaimTest:
+        """The cost of a group; of the last one it is known."""
+        if self._last is None or self._last[0] is not group:
+            a = self.data.arrangement
+            averages = group.averages(
                 self.free.predict,
                 self.data.x,
                 a.channels,
@@ -110,7 +153,17 @@ class Screening:
                 elements=_ELEMENTS,
                 generator=self.rng,
             )
-        )
+            test = cost_of_average(
+                self._predicted,
+                averages,
+                self.data.y,
+                constant=self.free.constant,
+                loss="squared" if self.data.task == "regression" else "cross-entropy",
+                margin=self.margin,
+                groups=self.data.groups,
+            )
+            self._last = group, test
+        return self._last[1]
 
     def _losses(self, prediction: Tensor) -> NDArray[np.float64]:
         losses: NDArray[np.float64] = sample_losses(prediction, self.data.y, self.data.task).numpy()
@@ -120,3 +173,20 @@ class Screening:
         if self._learned <= 0:
             return inf
         return float((losses - self._free).mean()) / self._learned
+
+
+def _swap_rows(n: int) -> int:
+    """All rows for few positions, fewer for many pairs of them."""
+    return int(max(60, _MOST_ROWS * min(1.0, (12 / n) ** 2)))
+
+
+def _values(prediction: Tensor, data: TaskData) -> Tensor:
+    """Predicted numbers, or probabilities of classes."""
+    return prediction.softmax(1) if data.task == "classification" else prediction
+
+
+def _numbers(data: TaskData) -> Tensor:
+    """Targets as numbers, or indicators of classes."""
+    if data.task == "classification":
+        return functional.one_hot(data.y, data.arrangement.outputs).double()
+    return data.y

@@ -1,0 +1,172 @@
+"""One call of ``isotropy discover``: it searches, certifies and saves."""
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from isotropy.cli._discover_saving import (
+    fingerprint,
+    save_search,
+    saved_search,
+    with_certificates,
+)
+from isotropy.cli._frame import Frame
+
+if TYPE_CHECKING:
+    from isotropy._run import ProgressCallback
+    from isotropy.certificates._certify_findings import CertifiedFinding
+    from isotropy.data import Dataset, Transitions
+    from isotropy.discovery import Findings
+
+    # of each finding, or in a sentence why there are none
+    Certified = list[CertifiedFinding | str]
+
+_LOG = logging.getLogger(__name__)
+
+
+class DiscoverRun:
+    """The options of a call, and what it saves.
+
+    Args:
+        frame: Those of every verb.
+        asked: Those of the search.
+        names: Of the entries of transitions.
+        budget: How long a search may take.
+        study: Where a search among groups keeps its networks.
+        folder: Where to save; None for nowhere.
+        resume: Whether to go on with what was saved there.
+        examples: Whether data are examples, with a folder each.
+    """
+
+    def __init__(
+        self,
+        frame: Frame,
+        asked: dict[str, Any],
+        names: "tuple[tuple[str, ...], tuple[str, ...]] | None",
+        budget: str | None,
+        study: str | None,
+        folder: Path | None,
+        resume: bool,
+        examples: bool,
+    ) -> None:
+        self._frame, self._asked, self._names = frame, asked, names
+        self._budget, self._study, self._folder = budget, study, folder
+        self._resume, self._examples = resume, examples
+        self._marks: dict[str, str] = {}
+        self._pairs: dict[str, dict[int, CertifiedFinding]] = {}
+
+    def found(self, name: str, data: "Dataset | Transitions") -> "Findings":
+        """What the search finds, or found before."""
+        from isotropy.discovery import discover
+        from isotropy.discovery._methods import METHODS
+
+        folder = self._place(name)
+        if folder is not None:
+            self._marks[name] = fingerprint(data, self._asked)
+        if self._resume and folder is not None and (folder.exists() or not self._examples):
+            before = saved_search(folder, self._marks[name])
+            if before is not None:
+                _LOG.info("%s: the search in %s is complete", name, folder)
+                return before
+        options = {**self._asked, "methods": self._asked["methods"] or METHODS}
+        with self._frame.progress("discovering") as progress:
+            return discover(
+                data,
+                entry_names=self._names,
+                study=self._study,
+                budget=self._budget,
+                keep_on_interrupt=True,
+                progress=progress,
+                **options,
+            )
+
+    def certified(
+        self,
+        name: str,
+        findings: "Findings",
+        data: "Dataset | Transitions",
+        delta: float | None,
+        tolerance: float | None,
+    ) -> "Findings":
+        """The findings with what their certificates say."""
+        from isotropy.data import Dataset
+
+        assert isinstance(data, Dataset)
+        seed = self._asked["seed"]
+        with self._frame.progress("certifying") as progress:
+            pairs = _certified(findings, data, delta or 0.05, tolerance, seed, progress)
+        self._pairs[name] = {k: pair for k, pair in enumerate(pairs) if not isinstance(pair, str)}
+        return with_certificates(findings, pairs, self._place(name))
+
+    def saved(
+        self, found: "dict[str, Findings]", tasks: "dict[str, Dataset | Transitions]"
+    ) -> str | None:
+        """Save all of it; in a sentence why not, where that failed."""
+        if self._folder is None:
+            return None
+        try:
+            for name, findings in found.items():
+                folder = self._place(name)
+                assert folder is not None
+                save_search(
+                    findings,
+                    folder,
+                    title=Path(name).name,
+                    data=_described(tasks[name]),
+                    mark=self._marks[name],
+                    certificates=self._pairs.get(name, {}),
+                )
+        except OSError as error:
+            return (
+                f"{self._folder}: expected to save what was found, got "
+                f"{error.strerror or error}; what was saved before is as it was"
+            )
+        return None
+
+    def reports(self, found: "dict[str, Findings]") -> dict[str, str]:
+        """Where the page of each is."""
+        places = {name: self._place(name) for name in found}
+        return {name: str(place / "report.html") for name, place in places.items() if place}
+
+    def _place(self, name: str) -> Path | None:
+        if self._folder is None:
+            return None
+        return self._folder / name.replace(" ", "-") if self._examples else self._folder
+
+
+def _certified(
+    findings: "Findings",
+    data: "Dataset",
+    delta: float,
+    tolerance: float | None,
+    seed: int,
+    progress: "ProgressCallback",
+) -> "Certified":
+    from isotropy.certificates._certify_findings import certify_finding
+    from isotropy.certificates._finding_networks import CannotCertify
+
+    pairs: Certified = []
+    for finding in findings:
+        try:
+            pairs.append(
+                certify_finding(
+                    finding,
+                    data,
+                    delta=delta,
+                    tolerance=tolerance,
+                    seed=seed,
+                    progress=progress,
+                )
+            )
+        except CannotCertify as error:
+            pairs.append(str(error))
+    return pairs
+
+
+def _described(data: "Dataset | Transitions") -> str:
+    from isotropy.data import Transitions
+
+    if not isinstance(data, Transitions):
+        return str(data)
+    sizes = data.observations.shape[1], data.actions.shape[1]
+    return f"{len(data)} transitions, observations of {sizes[0]} entries, actions of {sizes[1]}"

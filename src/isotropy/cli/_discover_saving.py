@@ -1,0 +1,148 @@
+"""Where ``isotropy discover`` saves: a folder of findings, models, certificates and the report."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from isotropy.certificates._certify_findings import CertifiedFinding
+    from isotropy.data import Dataset, Transitions
+    from isotropy.discovery import Findings
+
+_SEARCH, _REPORT, _LIST = "search.json", "report.html", "findings.json"
+_OURS = re.compile(
+    r"(finding|trivial|nearly)-\d+|(with|without)-\d+\.iso|findings\.json|report\.html|search\.json"
+)
+_FORMAT = 1
+
+
+def default_folder(data: Path) -> Path:
+    """Where to save what was found in a file, if nobody said: beside nothing, named after it.
+
+    Example:
+        >>> str(default_folder(Path("measurements/table.csv.gz")))
+        'table-symmetry'
+    """
+    stem = data.resolve().name.partition(".")[0] or "data"
+    return Path(f"{stem}-symmetry")
+
+
+def require_folder(folder: Path) -> None:
+    """Refuse, before a long search, a folder that could not be saved to or is not ours.
+
+    Raises:
+        ValueError: If it is a file, or a folder with other things than what we save.
+    """
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"expected a folder to save to, got the file {str(folder)!r}")
+    if folder.is_dir() and any(folder.iterdir()) and not _holds_ours(folder):
+        raise ValueError(
+            f"expected a new folder to save to, or one that was saved before, got {str(folder)!r}, "
+            "which holds other files"
+        )
+
+
+def _holds_ours(folder: Path) -> bool:
+    return any(_OURS.fullmatch(entry.name) for entry in folder.iterdir())
+
+
+def fingerprint(data: "Dataset | Transitions", options: Mapping[str, Any]) -> str:
+    """What tells a search from another: its data, number by number, and its options."""
+    from isotropy import __version__
+    from isotropy._run import json_text
+    from isotropy.data import Transitions
+
+    told = sha256(json_text({**options, "version": __version__}).encode())
+    arrays = (
+        (data.observations, data.actions, data.next_observations)
+        if isinstance(data, Transitions)
+        else (data.x, data.y, data.groups)
+    )
+    for array in arrays:
+        if array is not None:
+            told.update(str(tuple(array.shape)).encode())
+            told.update(array.contiguous().numpy().tobytes())
+    return told.hexdigest()
+
+
+def saved_search(folder: Path, mark: str) -> "Findings | None":
+    """What an earlier search with the same data and options found; None where it was stopped.
+
+    Args:
+        folder: Where it was saved.
+        mark: Its ``fingerprint``.
+
+    Raises:
+        ValueError: If nothing was saved there, or the search was another one.
+    """
+    import json
+
+    from isotropy.discovery import Findings
+
+    try:
+        said = json.loads((folder / _SEARCH).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        raise ValueError(
+            f"expected a search to go on with in {str(folder)!r}, got a folder without "
+            f"{_SEARCH} that can be read"
+        ) from None
+    if not isinstance(said, dict) or said.get("format") != _FORMAT or said.get("mark") != mark:
+        raise ValueError(
+            f"expected the data and options of the search in {str(folder)!r} to go on with it, got "
+            "others"
+        )
+    return Findings.load(folder) if said.get("complete") is True else None
+
+
+def save_search(
+    found: "Findings",
+    folder: Path,
+    *,
+    title: str,
+    data: str,
+    mark: str,
+    certificates: "Mapping[int, CertifiedFinding]",
+) -> None:
+    """Write all of it, or nothing: what was saved before stays until the rest is on the disk.
+
+    Args:
+        found: What was found.
+        folder: Where to.
+        title: The heading of the report.
+        data: What was searched, in a phrase.
+        mark: The ``fingerprint`` of the search.
+        certificates: Pairs of certificates, by the number of their finding from 0 on.
+    """
+    from isotropy._run import replaced_contents, write_json
+    from isotropy.report import write_finding_page
+
+    with replaced_contents(folder, lambda name: bool(_OURS.fullmatch(name))) as new:
+        found.save(new)
+        for number, pair in certificates.items():
+            for kind, one in (("with", pair.with_symmetry), ("without", pair.without)):
+                one.save(new / f"{kind}-{number + 1}.iso")
+        write_finding_page(found, new / _REPORT, title=title, data=data, folder=str(folder))
+        state = {"format": _FORMAT, "mark": mark, "complete": not found.stopped}
+        write_json(new / _SEARCH, state)
+
+
+def with_certificates(
+    found: "Findings",
+    certified: "list[CertifiedFinding | str]",
+    folder: Path | None,
+) -> "Findings":
+    """The findings, each with what its certificates say, or why it has none."""
+    several = []
+    for number, (finding, pair) in enumerate(zip(found, certified, strict=True), 1):
+        if isinstance(pair, str):
+            told: dict[str, Any] = {"reason": pair}
+        else:
+            told = {**pair.to_json(), "verdict": str(pair)}
+            for kind in ("with", "without"):
+                if folder is not None:
+                    told[kind]["path"] = str(folder / f"{kind}-{number}.iso")
+        several.append(replace(finding, certificates=told))
+    return replace(found, findings=several)

@@ -1,0 +1,91 @@
+"""What ``isotropy discover`` says to a person."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from isotropy._run import time_in_words
+
+if TYPE_CHECKING:
+    from isotropy.discovery import Finding, Findings
+
+
+def discovery_text(found: "Mapping[str, Findings]", saved: "Mapping[str, str]") -> str:
+    """The answer in a sentence, then each finding with what there is to know of it.
+
+    Args:
+        found: What was found in each set of data, by its name.
+        saved: Where it was saved, by the same names; empty where it was not.
+    """
+    brief = len(found) > 1
+    lines: list[str] = []
+    for name, findings in found.items():
+        lines += [name, f"  {findings.answer}", ""]
+        for finding in findings:
+            lines += _of_finding(finding, brief)
+        for finding in findings.nearly:
+            lines += _of_finding(finding, brief)
+        lines += [f"  {finding}" for finding in findings.trivial]
+        if brief:
+            lines += _helps_and_hurts(findings)
+        else:
+            lines += [f"  {note}" for note in findings.notes]
+            lines += _tried_lines(findings)
+        if name in saved:
+            lines.append(f"  report: {saved[name]}")
+        lines.append("")
+    seconds = sum(findings.seconds for findings in found.values())
+    lines.append(f"{time_in_words(seconds)}")
+    return "\n".join(lines)
+
+
+def _of_finding(finding: "Finding", brief: bool) -> Iterator[str]:
+    yield f"  {finding}"
+    yield f"    {finding.action}"
+    if brief:
+        return
+    yield from (f"    {note}" for note in finding.notes)
+    if finding.comparison is not None:
+        yield f"    {finding.comparison}"
+    if finding.equivariance_error is not None:
+        yield f"    equivariance error of the model: {finding.equivariance_error:.1e}"
+    if finding.soft is not None:
+        yield f"    {finding.soft.comparison}"
+        yield f"    {finding.soft.comparison.gain}"
+    if finding.certificates is not None:
+        yield f"    {finding.certificates.get('verdict') or finding.certificates['reason']}"
+
+
+def _helps_and_hurts(findings: "Findings") -> Iterator[str]:
+    """What else was tested, with what it costs."""
+    rest = [
+        one
+        for one in findings.tried
+        if isinstance(one, Mapping) and not one["confirmed"] and one.get("effect") is not None
+    ]
+    if rest:
+        told = ", ".join(f"{one['name']} {_percent(one['effect'])}" for one in rest)
+        yield f"  would cost too much: {told}"
+
+
+def _tried_lines(findings: "Findings") -> Iterator[str]:
+    if findings.tried:
+        yield ""
+        yield "  tried:"
+        yield from (f"    {_tried(one)}" for one in findings.tried)
+
+
+def _tried(one: "str | Mapping[str, Any]") -> str:
+    if isinstance(one, str):
+        return one
+    from isotropy.discovery._finding import shown_p_value
+
+    effect = one.get("effect")
+    cost = "" if effect is None or effect != effect else f", costs {_percent(effect)}"
+    if one["p_value"] is None:
+        return f"{one['name']}: not promising{cost}"
+    verdict = "confirmed" if one["confirmed"] else "not confirmed"
+    return f"{one['name']}: {verdict} ({shown_p_value(one['p_value'])}){cost}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %"

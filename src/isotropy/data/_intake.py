@@ -1,0 +1,100 @@
+"""How much of the data is taken, and what happens to what cannot be used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+Missing: TypeAlias = Literal["refuse", "drop"]
+Text: TypeAlias = Literal["refuse", "drop"]
+Rows: TypeAlias = NDArray[np.int64]
+
+_FEWEST_WHOLE_GROUPS = 20
+
+
+@dataclass(frozen=True)
+class Intake:
+    """What `load` was told about rows and columns.
+
+    Args:
+        missing: Whether rows with missing or non-finite values are refused or left out.
+        text: Whether columns of text among the inputs are refused or left out.
+        most_rows: How many rows are taken at most; ``None`` for all.
+        seed: Seed of the draw.
+        guess: Whether what was not said (targets, split) is guessed.
+
+    Raises:
+        ValueError: If a value is none of these.
+    """
+
+    missing: Missing = "refuse"
+    text: Text = "refuse"
+    most_rows: int | None = None
+    seed: int = 0
+    guess: bool = False
+
+    def __post_init__(self) -> None:
+        for name, value in (("missing", self.missing), ("text", self.text)):
+            if value not in ("refuse", "drop"):
+                raise ValueError(f"expected {name} 'refuse' or 'drop', got {value!r}")
+        most = self.most_rows
+        if most is not None and (isinstance(most, bool) or not isinstance(most, int) or most < 1):
+            raise ValueError(f"expected most_rows as a positive number or None, got {most!r}")
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise ValueError(f"expected a seed of 0 or more, got {self.seed!r}")
+
+    def drawn(self, count: int, groups: Any, source: str) -> Rows | None:
+        """Draw rows at random, in order; ``None`` where all are taken.
+
+        Groups are kept whole where they are small enough for at least 20 of them. Otherwise rows
+        are drawn from all groups alike.
+
+        Args:
+            count: How many rows there are.
+            groups: Which rows belong together, shape ``(count,)``, or ``None``.
+            source: Where the rows are from, for messages.
+        """
+        if groups is not None and len(groups) != count:
+            raise ValueError(
+                f"{source}: expected as many groups as inputs, got {len(groups)} and {count}"
+            )
+        if self.most_rows is None or count <= self.most_rows:
+            return None
+        random = np.random.default_rng(self.seed)
+        if groups is not None:
+            whole = _whole_groups(groups, self.most_rows, random)
+            if whole is not None:
+                return whole
+        return np.sort(random.choice(count, self.most_rows, replace=False, shuffle=False))
+
+    def note(self, rows: Rows | None, count: int, what: str = "rows") -> tuple[str, ...]:
+        """Say how many of how many were drawn, if not all were."""
+        if rows is None:
+            return ()
+        return (f"{len(rows):,} of {count:,} {what} drawn at random (seed {self.seed})",)
+
+
+def _whole_groups(groups: Any, most: int, random: np.random.Generator) -> Rows | None:
+    """Take whole groups in random order, as many as fit; ``None`` where too few would."""
+    values = groups.detach().cpu().numpy() if isinstance(groups, Tensor) else np.asarray(groups)
+    _, numbers, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    if sizes.mean() * _FEWEST_WHOLE_GROUPS > most:
+        return None
+    taken = np.zeros(len(sizes), bool)
+    room = most
+    for group in random.permutation(len(sizes)):
+        if sizes[group] <= room:
+            taken[group] = True
+            room -= int(sizes[group])
+    return np.flatnonzero(taken[numbers.reshape(-1)])
+
+
+def taken(values: Any, rows: Rows | None) -> Any:
+    """The chosen rows of an array, a tensor or a list; nothing of nothing."""
+    if rows is None or values is None:
+        return values
+    return values[rows] if isinstance(values, Tensor | np.ndarray) else np.asarray(values)[rows]

@@ -1,0 +1,69 @@
+"""What was found, in one sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isotropy.discovery._finding import Finding
+    from isotropy.discovery._findings import Findings
+
+_COUNTS = {1: "One", 2: "Two", 3: "Three", 4: "Four"}
+_NOTICED = 0.02  # share of a loss below which two models are as good as each other
+
+
+def answer(found: Findings) -> str:
+    """The best finding, how sure it is and what its model gains; or that there is none.
+
+    Args:
+        found: What a search found.
+
+    Example:
+        >>> from isotropy.discovery import Finding, Findings
+        >>> finding = Finding(
+        ...     "Z(12), cyclic shift", "Z(12)", "cyclic shift", "", confirmed=True, p_value=1e-9
+        ... )
+        >>> answer(Findings([finding]))
+        'Z(12), cyclic shift (p < 1e-06).'
+        >>> answer(Findings())
+        'No symmetry was found.'
+    """
+    best = found.best
+    if best is None:
+        words = "No symmetry was found"
+        if found.nearly:
+            words += f", but {found.nearly[0].name} holds nearly: a soft model gains by it"
+        elif found.trivial:
+            words += f" but a trivial one: {found.trivial[0].trivial}"
+        words += "."
+    else:
+        words = _of(best)
+        others = sum(one.confirmed and one is not best for one in found)
+        if others:
+            hold = "other holds" if others == 1 else "others hold"
+            words += f" {_COUNTS.get(others, others)} {hold} too."
+    return f"{words} The search ended early: {found.stopped}." if found.stopped else words
+
+
+def _of(best: Finding) -> str:
+    from isotropy.discovery._finding import shown_p_value
+
+    sure = shown_p_value(best.p_value)
+    nearly = ", approximately" if best.approximate else ""
+    return f"{best.name}{nearly} ({sure}){_gain(best)}."
+
+
+def _gain(best: Finding) -> str:
+    told = best.comparison
+    if told is None:
+        return ""
+    if told.strict_accuracy is not None and told.free_accuracy is not None:
+        return (
+            f": a model that has it is right in {told.strict_accuracy:.1%} of {told.samples} rows "
+            f"held out, one without in {told.free_accuracy:.1%}"
+        )
+    if abs(told.saved) < _NOTICED or abs(told.strict - told.free) < 2 * told.error:
+        return ": a model that has it predicts as well as one without"
+    if told.saved > 0:
+        return f": a model that has it errs {told.saved:.0%} less than one without"
+    return f": {told.loss} {told.strict:.2g} with it, {told.free:.2g} without"

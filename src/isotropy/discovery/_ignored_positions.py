@@ -1,0 +1,74 @@
+"""Positions that the target ignores: any permutation of them is a symmetry, trivially."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from isotropy._run import generator as make_generator
+from isotropy.discovery._finding import Finding
+from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.confirming._claim_test import claim_test
+from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
+
+
+def ignored_positions(
+    positions: Sequence[int],
+    free: FreePredictor,
+    outside: TaskData,
+    *,
+    margin: float,
+    level: float,
+    seed: int,
+) -> list[Finding]:
+    """The finding that some positions do not matter: any permutation of them is a symmetry.
+
+    Args:
+        positions: Those that seem not to matter.
+        free: A predictor free of symmetry.
+        outside: Rows to test it on: values are shuffled among them.
+        margin: The largest cost that counts as none.
+        level: Of the test.
+        seed: Of the shuffles.
+    """
+    ignored = list(positions)
+    a = outside.arrangement
+    if len(ignored) < 2 or len(ignored) == a.inputs:
+        return []
+    rng = make_generator(seed)
+    shuffled = outside.x.clone().unflatten(1, (a.channels, a.inputs))
+    for position in ignored:
+        order = torch.randperm(len(shuffled), generator=rng)
+        shuffled[:, :, position] = shuffled[order][:, :, position]
+    with torch.no_grad():
+        losses = [
+            sample_losses(prediction, outside.y, outside.task).numpy()
+            for prediction in (
+                free.predict(shuffled.flatten(1)),
+                free.predict(outside.x),
+                free.constant.expand(len(outside.x), -1),
+            )
+        ]
+    test = claim_test(*losses, margin=margin, level=level, groups=outside.groups)
+    if not test.confirmed:
+        return []
+    names = outside.input_names or tuple(f"x{p}" for p in range(a.inputs))
+    listed = ", ".join(names[p] for p in ignored)
+    return [
+        Finding(
+            name=f"S({len(ignored)}), positions that the target ignores",
+            group=f"S({len(ignored)})",
+            action=f"any permutation of {listed}",
+            method="shuffled columns",
+            order=int(np.prod(np.arange(1, len(ignored) + 1, dtype=object))),
+            confirmed=True,
+            p_value=test.p_value,
+            effect=test.effect,
+            interval=test.interval,
+            margin=margin,
+            samples=test.samples,
+            trivial=f"the target does not depend on {listed}",
+        )
+    ]

@@ -1,0 +1,362 @@
+"""Vectors, blocks of them, sequences and sets: permutations and continuous symmetries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from torch import nn
+
+from isotropy._run import Patience, ProgressCallback, Step
+from isotropy.discovery._finding import Finding
+from isotropy.discovery._findings import Findings
+from isotropy.discovery._ignored_positions import ignored_positions
+from isotropy.discovery._nearly import NearClaim, offered, standing
+from isotropy.discovery._predictor_notes import predictor_notes
+from isotropy.discovery._task_data import TaskData
+from isotropy.discovery._worth import with_curve, with_worth
+from isotropy.discovery.confirming._claim_test import ClaimTest, holm
+from isotropy.discovery.confirming._free_predictor import FreePredictor
+from isotropy.discovery.confirming._splits import three_way_split
+from isotropy.discovery.generators._continuous import ContinuousClaims, TestedClaim
+from isotropy.discovery.generators._continuous_model import fit_continuous_model
+from isotropy.discovery.generators._search import Blocks, CannotTell
+from isotropy.discovery.generators._smooth_predictor import smooth_predictor
+from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.discovery.permutations._permutation_claim import (
+    PermutationClaim,
+    confirm_permutations,
+    near_permutations,
+    tried_line,
+)
+from isotropy.discovery.permutations._proposals import Proposals, propose
+
+# a predictor of the other kind is taken where it leaves so much less
+_BETTER = 1.05
+# shares of a budget by whose end proposals, continuous ones, tests and models are to be there
+_PROPOSED, _MOVED, _TESTED = 0.35, 0.6, 0.8
+_STAGES = 6
+_CURVE_IN_TIME = 60.0  # seconds of a search before its curve; a slow one does without
+
+
+@dataclass(frozen=True)
+class PositionOptions:
+    """What to look for, and how sure to be.
+
+    Args:
+        permuting: Whether to look for permutations.
+        moving: Whether to look for continuous symmetries.
+        candidates: Groups to try as well.
+        blocks: Columns that a continuous symmetry moves alike.
+        margin: The largest cost that still counts as a symmetry.
+        near_margin: The largest cost of one that is worth a soft model; 0 for none.
+        level: The chance of confirming anything false.
+        fit_models: Whether to fit a model with each symmetry that is found.
+        seed: Of splits, networks and random group elements.
+    """
+
+    permuting: bool = True
+    moving: bool = True
+    candidates: Sequence[str] = ()
+    blocks: Blocks | None = None
+    margin: float = 0.05
+    near_margin: float = 0.0
+    level: float = 0.05
+    fit_models: bool = True
+    seed: int = 0
+
+
+class PositionSearch:
+    """One search, in stages: propose, fit, confirm, fit models. What is done of it can be told.
+
+    Args:
+        data: The data.
+        options: What to look for.
+        patience: How long to go on.
+        progress: Told what is being done.
+    """
+
+    def __init__(
+        self,
+        data: TaskData,
+        options: PositionOptions,
+        patience: Patience,
+        progress: ProgressCallback | None = None,
+    ) -> None:
+        self.data, self.options, self.patience = data, options, patience
+        self._progress = patience.watched(progress)
+        self._at = 0
+        split = three_way_split(len(data.x), seed=options.seed, groups=data.groups)
+        self._split = split
+        self._fitted, self._outside = data.rows(split[1]), data.rows(split[2])
+        self._seen = data.rows(np.concatenate(split[:2]))
+        self._proposals = Proposals((), (), None, ())
+        self._continuous: ContinuousClaims | None = None
+        self._claims: list[PermutationClaim] = []
+        self._tests: list[ClaimTest] = []
+        self._moved: list[TestedClaim] = []
+        self._lines: list[dict[str, Any]] = []
+        self._free: FreePredictor | None = None
+        self._smooth: FreePredictor | None = None
+        self._refits: dict[int, Callable[[TaskData], nn.Module | None]] = {}
+
+    def findings(self) -> Findings:
+        """Do all of it, or what there is time for."""
+        attempt, options = self.patience.attempt, self.options
+        if options.permuting:
+            self._stage("proposing permutations")
+            proposed = attempt("looking for permutations", self._propose, share=_PROPOSED)
+            self._proposals = proposed or self._proposals
+        if options.moving:
+            self._stage("looking for continuous symmetries")
+            self._continuous = attempt(
+                "looking for continuous symmetries", self._look_for_generators, share=_MOVED
+            )
+        tested = attempt("testing what was found", self._confirm, share=_TESTED, needed=True)
+        if tested is None:
+            self._claims, self._tests, self._moved, self._free = [], [], [], None
+            return self._untested()
+        found, nearly = self._models()
+        self._stage("putting it together")
+        tried, notes, trivial = self._told()
+        return Findings(found, tried, 0.0, notes, trivial, nearly)
+
+    def _stage(self, words: str) -> None:
+        self._progress(Step(self._at, _STAGES, words))
+        self._at += 1
+
+    def _propose(self) -> Proposals:
+        options = self.options
+        return propose(
+            self.data.rows(self._split[0]),
+            margin=options.margin,
+            near_margin=options.near_margin,
+            candidates=options.candidates,
+            seed=options.seed,
+        )
+
+    def _look_for_generators(self) -> ContinuousClaims:
+        options = self.options
+        try:
+            return ContinuousClaims.proposed(
+                self.data,
+                self._split[0],
+                blocks=options.blocks,
+                margin=options.margin,
+                seed=options.seed,
+            )
+        except CannotTell as error:
+            return ContinuousClaims.refused(self.data, error)
+
+    def _confirm(self) -> bool:
+        options, fitted, outside = self.options, self._fitted, self._outside
+        seed, given = options.seed, {"margin": options.margin, "level": options.level}
+        self._stage("fitting a predictor free of symmetry")
+        free = smooth = fitted.free_predictor(seed + 1)
+        moving = self._continuous is not None and bool(self._continuous.claims)
+        if moving:
+            smooth = smooth_predictor(fitted, seed + 1)
+            free = smooth if smooth.unexplained * _BETTER < free.unexplained else free
+        self._stage("confirming")
+        claims = [PermutationClaim.of(one, self.data) for one in self._proposals.claims]
+        tests = confirm_permutations(claims, free, outside, seed=seed, **given)
+        diagonal = self._proposals.convolution
+        if diagonal is not None:
+            tests.append(diagonal.test(free, fitted, outside, **given))
+        moved: list[TestedClaim] = []
+        if moving and self._continuous is not None:
+            moved = self._continuous.tests(smooth, fitted, outside, seed=seed, **given)
+        tests = _corrected(tests, moved)
+        for claim, test in zip(claims, tests, strict=False):
+            claim.test = test
+        self._claims, self._tests, self._moved = claims, tests, moved
+        self._free, self._smooth = free, smooth
+        return True
+
+    def _models(self) -> tuple[list[Finding], list[Finding]]:
+        """What is confirmed and what nearly holds, each with a model if there is time."""
+        options, attempt, seed = self.options, self.patience.attempt, self.options.seed
+        free, smooth = self._free, self._smooth
+        assert free is not None
+        assert smooth is not None
+        seen, outside = self._seen, self._outside
+        near = attempt("looking for what holds nearly", self._near) or []
+        fit = options.fit_models
+        rival = free
+        sure = bool(near) or any(test.confirmed for test in self._tests)
+        self._stage("fitting models")
+        if fit and sure:
+            # models are compared on equal terms: both fitted to all rows but those of the test
+            made = attempt("fitting models", lambda: seen.free_predictor(seed + 1))
+            rival, fit = (free, False) if made is None else (made, True)
+        found = self._continuous_findings(fit)
+        confirmed = [claim for claim in self._claims if claim.confirmed]
+        shown = [c for c in confirmed if not any(c.is_within(other) for other in confirmed)]
+        diagonal = self._proposals.convolution
+        if diagonal is not None and self._tests[len(self._claims)].confirmed:
+            # what turns a filter around is said with it
+            turned = PairGroup(diagonal.name.generators, *reversed(diagonal.labels.shape))
+            shown = [claim for claim in shown if not turned.contains(claim.group)]
+            test = self._tests[len(self._claims)]
+            finding = diagonal.finding(test, seen, outside, rival, fit)
+            found.append(with_worth(finding, seen, outside, rival, seed))
+        for claim in shown:
+            found.append(self._permutation_finding(claim, rival, fit))
+        found = [replace(finding, layout=self.data.layout) for finding in found]
+        if near and free is smooth and self._continuous is not None and self._continuous.claims:
+            rival = smooth_predictor(seen, seed + 1)
+        offer = attempt(
+            "fitting soft models",
+            lambda: offered(
+                near, seen, outside, rival, rivals=found, level=options.level, seed=seed
+            ),
+        )
+        nearly = [replace(one, layout=self.data.layout) for one in offer or []]
+        return self._with_curves(found), nearly
+
+    def _permutation_finding(
+        self, claim: PermutationClaim, rival: FreePredictor, fit: bool
+    ) -> Finding:
+        given = (self._proposals, self._seen, self._outside, rival)
+        seed = self.options.seed
+        finding = None
+        if fit:
+            finding = self.patience.attempt(
+                "fitting models", lambda: claim.finding(*given, True, seed)
+            )
+        if finding is None:
+            finding = claim.finding(*given, False, seed)
+        finding = with_worth(
+            replace(finding, layout=self.data.layout), self._seen, self._outside, rival, seed
+        )
+        self._refits[id(claim)] = lambda rows: claim.fit(rows, rival, seed=seed, softened=False)[0]
+        return finding
+
+    def _continuous_findings(self, fit: bool) -> list[Finding]:
+        if self._continuous is None:
+            return []
+        find, fitted, held = self._split
+        smooth, seed = self._smooth, self.options.seed
+        assert smooth is not None
+
+        def made(with_models: bool) -> list[Finding]:
+            assert self._continuous is not None
+            found, self._lines = self._continuous.findings(
+                self._moved,
+                self.data,
+                find,
+                fitted,
+                held,
+                smooth,
+                fit_models=with_models,
+                seed=seed,
+            )
+            return found
+
+        found = self.patience.attempt("fitting models", lambda: made(True)) if fit else None
+        found = made(False) if found is None else found
+        if any(finding.model is not None for finding in found):
+            rival = smooth_predictor(self._seen, seed + 1)
+            found = [with_worth(one, self._seen, self._outside, rival, seed) for one in found]
+        return found
+
+    def _with_curves(self, found: list[Finding]) -> list[Finding]:
+        """The first finding that has a model, with its curve, where the search was quick."""
+        if not self.options.fit_models or self.patience.spent > _CURVE_IN_TIME:
+            return found
+        for at, finding in enumerate(found):
+            refit = self._refit(finding)
+            if finding.comparison is None or refit is None:
+                continue
+            self._stage("fitting models to fewer rows")
+            drawn = self.patience.attempt(
+                "fitting models to fewer rows",
+                lambda finding=finding, refit=refit: with_curve(  # type: ignore[misc]
+                    finding, refit, self._seen, self._outside, self.options.seed
+                ),
+            )
+            return found if drawn is None else [*found[:at], drawn, *found[at + 1 :]]
+        return found
+
+    def _refit(self, finding: Finding) -> Callable[[TaskData], nn.Module | None] | None:
+        for claim in self._claims:
+            if claim.symmetry is finding.symmetry:
+                return self._refits.get(id(claim))
+        for one in self._moved:
+            if one.claim.symmetry is finding.symmetry:
+                return lambda rows: fit_continuous_model(one.claim, rows, seed=self.options.seed)[0]
+        return None
+
+    def _near(self) -> list[NearClaim]:
+        options = self.options
+        if not (options.fit_models and options.near_margin > options.margin):
+            return []
+        assert self._free is not None
+        assert self._smooth is not None
+        wide: dict[str, Any] = {
+            "margin": options.near_margin,
+            "level": options.level,
+            "seed": options.seed,
+        }
+        near = near_permutations(
+            self._proposals,
+            self._claims,
+            self.data,
+            self._free,
+            self._seen,
+            self._outside,
+            **wide,
+        )
+        if self._continuous is not None:
+            near += self._continuous.near(
+                self._moved, self._smooth, self._fitted, self._seen, self._outside, **wide
+            )
+        return standing(near)
+
+    def _untested(self) -> Findings:
+        """What was proposed, where there was no time for tests: nothing is claimed."""
+        names = [PermutationClaim.of(one, self.data).name.name for one in self._proposals.claims]
+        if self._continuous is not None:
+            names += [claim.name for claim in self._continuous.claims]
+        tried = [*self._proposals.tried, *(f"{name}: proposed, not tested" for name in names)]
+        return Findings((), tried)
+
+    def _told(self) -> tuple[list[str | Mapping[str, Any]], list[str], list[Finding]]:
+        """What was tried, notes, and what holds trivially."""
+        options, free = self.options, self._free
+        assert free is not None
+        given: dict[str, Any] = {
+            "margin": options.margin,
+            "level": options.level,
+            "seed": options.seed,
+        }
+        tried: list[str | Mapping[str, Any]] = [
+            *self._proposals.tried,
+            *(
+                tried_line(c.name, c.proposal.method, c.proposal.chance, c.test)
+                for c in self._claims
+            ),
+        ]
+        notes = predictor_notes(free, self._fitted, self._outside)
+        trivial = ignored_positions(self._proposals.ignored, free, self._outside, **given)
+        if self._continuous is not None:
+            tried += [*self._continuous.tried(), *self._lines]
+            notes += self._continuous.notes
+            trivial += self._continuous.trivial(free, self._fitted, self._outside, **given)
+        diagonal = self._proposals.convolution
+        if diagonal is not None:
+            test = self._tests[len(self._claims)]
+            tried.append(tried_line(diagonal.name, "diagonals", diagonal.chance, test))
+        return tried, notes, trivial
+
+
+def _corrected(tests: list[ClaimTest], moved: Sequence[TestedClaim]) -> list[ClaimTest]:
+    """Holm's correction over all tests, of permutations and of continuous symmetries."""
+    every = [test.p_value for test in tests] + [p for one in moved for p in one.p_values]
+    adjusted = iter(holm(every))
+    tests = [replace(test, adjusted_p_value=float(next(adjusted))) for test in tests]
+    for one in moved:
+        one.adjust([float(next(adjusted)) for _ in one.p_values])
+    return tests

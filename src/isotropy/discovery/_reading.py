@@ -1,0 +1,167 @@
+"""How data of a shape are read: vectors, blocks, sequences and sets, images, transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from math import isqrt
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from isotropy.data import Dataset, Transitions
+
+Kind = Literal["vectors", "sequences", "images", "transitions"]
+
+_FEWEST_PIXELS = 6  # side of a square that is an image, and not some vectors of as many entries
+_SURELY_IMAGE = 12  # side of an oblong that is one
+_FEW_CHANNELS, _MANY_STEPS = 4, 8
+_PICTURE = 0.1  # by how much pixels above each other agree more than those half a line apart
+_ROWS_LOOKED_AT = 2000
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the axes of the inputs are.
+
+    Args:
+        kind: What a row is; sets are read as sequences are, since both have positions.
+        channels_first: Of sequences, whether channels come before positions.
+        words: What there is, in a phrase.
+        note: Why it was read so, where that is not plain; empty where it is.
+
+    Example:
+        >>> reading, _ = read_shape(Dataset(torch.rand(90, 24, 2), torch.rand(90, 1)), ())
+        >>> reading.kind, reading.words
+        ('sequences', '90 sequences or sets of 24 positions with 2 channels')
+    """
+
+    kind: Kind
+    channels_first: bool
+    words: str
+    note: str = ""
+
+
+def read_shape(
+    data: Dataset | Transitions, methods: Collection[str], channels_first: bool = False
+) -> tuple[Reading, Dataset | Transitions]:
+    """Say what the axes of data are, and give the data in that shape.
+
+    - Two axes are vectors; unless there is a square number of columns and those one line apart
+      agree as pixels of pictures do, then they are images.
+    - Three axes are images where they are square with sides of at least 6, or oblong with sides of
+      at least 12 and one at most twice the other; otherwise positions with channels. Channels come
+      first where there is one, or at most four before at least eight positions and twice as many;
+      targets with as many positions as one of the axes decide.
+    - Four axes are images.
+
+    Args:
+        data: The data.
+        methods: What is looked for, where the user said so: those for images make three axes
+            images, those for positions do not.
+        channels_first: Whether the user said so.
+
+    Raises:
+        ValueError: If there are more axes.
+    """
+    if isinstance(data, Transitions):
+        sizes = data.observations.shape[1], data.actions.shape[1]
+        words = (
+            f"{len(data)} transitions, observations of {sizes[0]} entries, actions of {sizes[1]}"
+        )
+        return Reading("transitions", False, words), data
+    rows, shape = len(data), tuple(data.x.shape[1:])
+    asked = set(methods) & {"permutations", "generators", "layers", "groups"}
+    may_be_image = not asked or bool(asked & {"layers", "groups"})
+    must_be_image = bool(asked) and asked <= {"layers", "groups"}
+    if len(shape) == 1:
+        side = isqrt(shape[0])
+        if may_be_image and _is_picture(data.x, side):
+            words = f"{rows} images of {side} by {side} pixels"
+            note = (
+                f"{shape[0]} columns were read as images of {side} by {side} pixels: those above "
+                "each other agree (--method permutations, methods='permutations' for columns)"
+            )
+            return Reading("images", False, words, note), replace(
+                data, x=data.x.unflatten(1, (side, side)), x_names=None
+            )
+        return Reading("vectors", False, f"{rows} vectors of {shape[0]} columns"), data
+    if len(shape) == 2:
+        if must_be_image or (may_be_image and _is_image(shape) and not channels_first):
+            words = f"{rows} images of {shape[0]} by {shape[1]} pixels"
+            note = (
+                f"x of shape {(rows, *shape)} was read as images of one channel (--method "
+                "permutations, methods='permutations' for sequences and sets)"
+            )
+            return Reading("images", False, words, "" if must_be_image else note), data
+        return _sequences(data, channels_first), data
+    if len(shape) == 3:
+        listed = " by ".join(map(str, shape))
+        return Reading("images", False, f"{rows} images of shape {listed}"), data
+    raise ValueError(
+        "expected vectors of shape (rows, n), sequences and sets of shape (rows, n, channels), or "
+        f"images of shape (rows, channels, height, width), got {tuple(data.x.shape)}"
+    )
+
+
+def _sequences(data: Dataset, channels_first: bool) -> Reading:
+    first, second = data.x.shape[1:]
+    note = ""
+    if not channels_first and _channels_come_first(first, second, data.y):
+        channels_first = True
+        note = (
+            f"x of shape {tuple(data.x.shape)} was read as {second} positions with "
+            f"{_many(first, 'channel')}, which come first"
+        )
+    positions, channels = (second, first) if channels_first else (first, second)
+    words = (
+        f"{len(data)} sequences or sets of {_many(positions, 'position')} with "
+        f"{_many(channels, 'channel')}"
+    )
+    return Reading("sequences", channels_first, words, note)
+
+
+def _channels_come_first(first: int, second: int, y: Tensor | None) -> bool:
+    if second == 1:
+        return False
+    if y is not None and y.ndim >= 2 and y.is_floating_point():
+        # outputs that move along have as many positions
+        sides = [size for size in y.shape[1:] if size > 1]
+        if first in sides and second not in sides:
+            return False
+        if second in sides and first not in sides and second > _FEW_CHANNELS:
+            return True
+    few = first == 1 or (first <= _FEW_CHANNELS and second >= _MANY_STEPS)
+    return few and second >= 2 * first
+
+
+def _is_image(shape: tuple[int, ...]) -> bool:
+    small, large = min(shape), max(shape)
+    if small == large:
+        return small >= _FEWEST_PIXELS
+    return small >= _SURELY_IMAGE and large <= 2 * small
+
+
+def _is_picture(x: Tensor, side: int) -> bool:
+    """Whether columns are pixels: more alike one line apart than half a line, or two lines."""
+    if side < _FEWEST_PIXELS or side * side != x.shape[1]:
+        return False
+    rows = x[:_ROWS_LOOKED_AT].double()
+    centred = rows - rows.mean(0)
+    size = centred.square().sum(0).sqrt()
+    if int((size > 0).sum()) < x.shape[1] // 2:
+        return False
+    unit = centred / torch.where(size > 0, size, torch.ones_like(size))
+
+    def agreement(apart: int) -> float:
+        products = (unit[:, apart:] * unit[:, :-apart]).sum(0)
+        both = (size[apart:] > 0) & (size[:-apart] > 0)
+        return float(products[both].mean()) if bool(both.any()) else 0.0
+
+    near, half, line, two = (agreement(lag) for lag in (1, side // 2, side, 2 * side))
+    return min(near, line) > half + _PICTURE and line > two + _PICTURE / 2
+
+
+def _many(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

@@ -1,0 +1,156 @@
+"""What the symmetry of a finding is worth: its model beside a free one, with many rows and few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from isotropy._run import generator as make_generator
+from isotropy.discovery._finding import Finding
+from isotropy.discovery._model_comparison import ModelComparison
+from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
+from isotropy.equivariance import equivariance_error
+
+_SHARES = (8, 4, 2)  # rows of the curve: so many times fewer than all
+_FEWEST_ROWS = 40
+_MOST_ROWS_OF_ERROR = 200
+_EXAMPLES, _ELEMENTS, _FEWEST_POSITIONS = 3, 3, 6
+_LOSSES = {"regression": "mean squared error", "classification": "cross-entropy"}
+
+Refit = Callable[[TaskData], nn.Module | None]
+
+
+def with_worth(
+    finding: Finding, seen: TaskData, outside: TaskData, rival: FreePredictor, seed: int = 0
+) -> Finding:
+    """A finding with how its model compares, how exact it is, and examples of its action.
+
+    Args:
+        finding: The finding; one without a model gets examples alone.
+        seen: The rows that its model and the rival were fitted to.
+        outside: The rows held out.
+        rival: A predictor free of the symmetry.
+        seed: Of the elements of the group.
+    """
+    finding = replace(finding, examples=_examples(finding, outside, seed))
+    if finding.model is None:
+        return finding
+    strict, free, constant = (
+        sample_losses(said, outside.y, outside.task).double().numpy()
+        for said in (
+            _said(finding.model, outside.x),
+            rival.predict(outside.x),
+            rival.constant.expand(len(outside.x), -1),
+        )
+    )
+    accuracies: list[float | None] = [None, None]
+    if outside.task == "classification":
+        accuracies = [
+            float((said.argmax(1) == outside.y).double().mean())
+            for said in (_said(finding.model, outside.x), rival.predict(outside.x))
+        ]
+    comparison = ModelComparison(
+        _LOSSES[outside.task],
+        float(strict.mean()),
+        float(free.mean()),
+        float(constant.mean()),
+        float((strict - free).std(ddof=1) / np.sqrt(len(strict))),
+        len(strict),
+        len(seen.x),
+        accuracies[0],
+        accuracies[1],
+    )
+    return replace(
+        finding, comparison=comparison, equivariance_error=_error(finding, outside, seed)
+    )
+
+
+def with_curve(
+    finding: Finding, refit: Refit, seen: TaskData, outside: TaskData, seed: int = 0
+) -> Finding:
+    """A finding whose comparison has a curve: models fitted to fewer rows.
+
+    Args:
+        finding: One that has a comparison.
+        refit: Fits a model with the symmetry to some rows; None where it cannot.
+        seen: The rows that its model was fitted to.
+        outside: The rows to compare on.
+        seed: Of the draw of rows and of the free predictors.
+    """
+    told = finding.comparison
+    assert told is not None
+    order = torch.randperm(len(seen.x), generator=make_generator(seed)).numpy()
+    curve = []
+    for share in _SHARES:
+        count = len(seen.x) // share
+        if count < _FEWEST_ROWS:
+            continue
+        few = seen.rows(np.sort(order[:count]))
+        if len(few.y.unique(dim=0)) < 2:
+            continue
+        strict = refit(few)
+        if strict is None:
+            return finding
+        free = few.free_predictor(seed + 1)
+        curve.append(
+            (
+                count,
+                _loss(_said(strict, outside.x), outside),
+                _loss(free.predict(outside.x), outside),
+            )
+        )
+    curve.append((told.fitted, told.strict, told.free))
+    return replace(finding, comparison=replace(told, curve=tuple(curve)))
+
+
+def _loss(said: Tensor, rows: TaskData) -> float:
+    return float(sample_losses(said, rows.y, rows.task).mean())
+
+
+def _said(model: nn.Module, x: Tensor) -> Tensor:
+    like = next(model.parameters())
+    with torch.no_grad():
+        said: Tensor = model(x.to(like))
+    return said.double()
+
+
+def _error(finding: Finding, outside: TaskData, seed: int) -> float | None:
+    """The largest relative error over elements of the group; None where it cannot be told."""
+    if finding.model is None or finding.symmetry is None:
+        return None
+    x = outside.x[:_MOST_ROWS_OF_ERROR]
+    centre = torch.tensor(finding.centre, dtype=torch.float64) if finding.centre else 0.0
+    model = finding.model
+
+    def about_centre(moved: Tensor) -> Tensor:
+        return _said(model, moved + centre)
+
+    try:
+        error = equivariance_error(about_centre, x - centre, finding.symmetry, generator=seed)
+    except ValueError:  # the model takes coordinates that the symmetry does not act on
+        return None
+    return error if np.isfinite(error) else None
+
+
+def _examples(finding: Finding, outside: TaskData, seed: int) -> NDArray[np.float64] | None:
+    """Rows of sequences, and what a few permutations make of them; None for others."""
+    a = outside.arrangement
+    if finding.symmetry is None or finding.generators is not None or a.inputs < _FEWEST_POSITIONS:
+        return None
+    if finding.symmetry.rep_in.size() != outside.x.shape[1]:
+        return None
+    rows = outside.x[:_EXAMPLES]
+    drawn = finding.symmetry.group.sample(_ELEMENTS, generator=seed)
+    moved = [finding.symmetry.apply(drawn.select(k), rows) for k in range(_ELEMENTS)]
+    whole = torch.stack([rows, *moved], 1)
+    if finding.layout.channels > 1 or finding.layout.sequences:
+        whole = whole.unflatten(2, (a.channels, a.inputs))
+        whole = whole if finding.layout.channels_first else whole.transpose(2, 3)
+    shown: NDArray[np.float64] = whole.numpy()
+    return shown

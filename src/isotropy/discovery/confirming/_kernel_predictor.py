@@ -1,0 +1,233 @@
+"""Kernel regression: sums over positions, interactions of few of them, and polynomials.
+
+Most targets are sums of functions of one position, or of a few at a time. A kernel says so without
+saying that the functions are equal, and a few hundred rows are enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+Kernel = Callable[[Tensor, Tensor], Tensor]
+
+# rows that kernels are chosen on, and that the chosen one is fitted to
+_CHOSEN_ON, _MOST_ROWS = 400, 2000
+# of rows times positions: what sums over positions may cost
+_MOST_WORK, _FEWEST_ROWS = 20_000, 300
+_LENGTHS = (0.5, 1.0, 2.0, 4.0)
+_ORDERS = (1, 2, 3)
+_DEGREES = (2, 3, 4)
+_RIDGES = tuple(10.0**-power for power in range(8))
+# of functions that classes are told by, and penalties on these
+_MOST_FEATURES = 200
+_CLASS_RIDGES = (1e-3, 1e-2, 1e-1)
+_BATCH = 2**21
+# single precision will do where the errors of its sums are so small, in deviations of the targets
+_ROUGH = 1e-3
+
+
+@dataclass(frozen=True)
+class KernelChoice:
+    """A kernel and the ridge that goes with it.
+
+    Args:
+        order: How many positions interact, for ``"sums"``; the degree of ``"polynomials"``.
+        family: ``"sums"`` over positions, ``"distances"`` between rows or ``"polynomials"``.
+        length: The distance over which functions change, in deviations of the inputs.
+        ridge: The penalty, as a share of the mean of the diagonal.
+        left: The share of the variance that is left, each row predicted by the others.
+    """
+
+    family: Literal["sums", "distances", "polynomials"]
+    order: int
+    length: float
+    ridge: float
+    left: float
+
+    def gram(self, a: Tensor, b: Tensor, channels: int) -> Tensor:
+        """The kernel between rows of two sets of standardised inputs, shape ``(A, B)``.
+
+        With k_p(x, x′) = exp(−|x_p − x′_p|² / 2cℓ²) for the c channels of position p of n,
+        it is (Σ_p k_p / n)^q for sums, Π_p k_p^(4/n) for distances, (1 + x·x′/nc)^q for
+        polynomials.
+        """
+        if self.family == "polynomials":
+            return (1 + a @ b.mT / a.shape[1]) ** self.order
+        if self.family == "distances":
+            apart = a.square().sum(1, keepdim=True) + b.square().sum(1) - 2 * a @ b.mT
+            apart = apart.clamp_min(0)
+            return (-2 * apart / (self.length**2 * a.shape[1])).exp()
+        return _mean_of_positions(a, b, channels, self.length) ** self.order
+
+
+def choose_kernel(x: Tensor, y: Tensor, channels: int = 1) -> KernelChoice:
+    """The kernel by which each row is predicted best from the others.
+
+    Args:
+        x: Standardised inputs, shape ``(N, channels·n)``, channel by channel.
+        y: Targets without their mean, shape ``(N, k)``; classes as indicators.
+        channels: Columns at each position.
+
+    Example:
+        >>> x = torch.randn(200, 6, generator=torch.Generator().manual_seed(0)).double()
+        >>> y = x.abs().sum(1, keepdim=True)
+        >>> choose_kernel(x, y - y.mean()).family
+        'sums'
+    """
+    x, y = x[:_CHOSEN_ON], y[:_CHOSEN_ON]
+    kernels: list[tuple[Tensor, KernelChoice]] = []
+    for degree in _DEGREES:
+        choice = KernelChoice("polynomials", degree, 1.0, 1.0, 1.0)
+        kernels.append((choice.gram(x, x, channels), choice))
+    for length in _LENGTHS:
+        choice = KernelChoice("distances", 1, length, 1.0, 1.0)
+        kernels.append((choice.gram(x, x, channels), choice))
+        if _most_rows(x.shape[1] // channels) < _FEWEST_ROWS:
+            continue
+        mean = _mean_of_positions(x, x, channels, length)
+        for order in _ORDERS:
+            kernels.append((mean**order, KernelChoice("sums", order, length, 1.0, 1.0)))
+    best: KernelChoice | None = None
+    for gram, choice in kernels:
+        for ridge, left in _left_out(gram, y):
+            if best is None or left < best.left:
+                best = KernelChoice(choice.family, choice.order, choice.length, ridge, left)
+    assert best is not None
+    return best
+
+
+def fit_kernel(
+    x: Tensor,
+    y: Tensor,
+    choice: KernelChoice,
+    *,
+    channels: int = 1,
+    classes: int | None = None,
+) -> Callable[[Tensor], Tensor]:
+    """Kernel regression, or softmax regression on the kernel's leading functions.
+
+    Args:
+        x: Inputs, shape ``(N, channels·n)``.
+        y: Targets, shape ``(N, k)``, or classes ``(N,)``.
+        choice: The kernel.
+        channels: Columns at each position.
+        classes: How many classes there are, where there are any.
+
+    Returns:
+        From inputs to values, or logits; differentiable.
+
+    Example:
+        >>> x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0)).double()
+        >>> y = x.sin().sum(1, keepdim=True)
+        >>> choice = KernelChoice("sums", 1, 2.0, 1e-6, 0.0)
+        >>> bool((fit_kernel(x, y, choice)(x[:5]) - y[:5]).abs().max() < 0.01)
+        True
+    """
+    most = _most_rows(x.shape[1] // channels) if choice.family == "sums" else _MOST_ROWS
+    x, y = x[:most].double(), y[:most]
+    centre, scale = x.mean(0), x.std(0).clamp_min(1e-12)
+    rows = (x - centre) / scale
+    gram = choice.gram(rows, rows, channels)
+    ridge = choice.ridge * float(gram.diagonal().mean())
+    if classes is None:
+        offset = y.double().mean(0)
+        gram.diagonal().add_(ridge)
+        weights = torch.cholesky_solve(y.double() - offset, torch.linalg.cholesky(gram))
+    else:
+        weights, offset = _class_weights(gram, y, classes, ridge)
+    spread = 1.0 if classes is not None else float(y.double().std())
+    rough = 1e-7 * float(weights.abs().sum(0).max()) < _ROUGH * spread
+    dtype = torch.float32 if rough else torch.float64
+    rows, weights = rows.to(dtype), weights.to(dtype)
+    batch = max(1, _BATCH // len(rows))
+
+    def predict(at: Tensor) -> Tensor:
+        unit = ((at.double() - centre) / scale).to(dtype)
+        parts = [choice.gram(part, rows, channels) @ weights for part in unit.split(batch)]
+        return torch.cat(parts).double() + offset
+
+    return predict
+
+
+def _most_rows(positions: int) -> int:
+    return min(_MOST_ROWS, _MOST_WORK // positions)
+
+
+def _mean_of_positions(a: Tensor, b: Tensor, channels: int, length: float) -> Tensor:
+    first, second = (z.unflatten(1, (channels, -1)) for z in (a, b))
+    total = a.new_zeros(len(a), len(b))
+    for position in range(first.shape[2]):
+        p, q = first[:, :, position], second[:, :, position]
+        apart = (p - q.mT).square() if channels == 1 else (p.unsqueeze(1) - q).square().sum(2)
+        if torch.is_grad_enabled():
+            total = total + (apart * (-0.5 / (channels * length**2))).exp()
+        else:  # no copies: most of the time of a search goes by here
+            total += apart.mul_(-0.5 / (channels * length**2)).exp_()
+    mean: Tensor = total / first.shape[2]
+    return mean
+
+
+def _left_out(gram: Tensor, y: Tensor) -> list[tuple[float, float]]:
+    """For each ridge the squared error, as a share, of each row predicted by all others.
+
+    The residual of a row that is left out is α_i / (K + ρ)⁻¹_ii.
+    """
+    values, vectors = torch.linalg.eigh(gram)
+    values = values.clamp_min(0)
+    size, along = float(values.mean()), vectors.mT @ y
+    whole = float(y.square().sum()) + 1e-300
+    found = []
+    for ridge in _RIDGES:
+        shrunk = 1 / (values + ridge * size)
+        residual = (vectors @ (shrunk.unsqueeze(1) * along)) / (
+            vectors.square() @ shrunk
+        ).unsqueeze(1)
+        found.append((ridge, float(residual.square().sum()) / whole))
+    return found
+
+
+def _class_weights(gram: Tensor, y: Tensor, classes: int, ridge: float) -> tuple[Tensor, Tensor]:
+    """Weights of rows and offsets of softmax regression on the leading eigenfunctions.
+
+    A fifth of the rows choose the penalty.
+    """
+    values, vectors = torch.linalg.eigh(gram)
+    values, vectors = values[-_MOST_FEATURES:].clamp_min(1e-12), vectors[:, -_MOST_FEATURES:]
+    # in units in which the penalty of least squares is that of weights
+    features = vectors * values.sqrt() / max(ridge, 1e-12) ** 0.5
+    fifth = max(1, len(y) // 5)
+
+    def solved(rows: slice, penalty: float) -> tuple[Tensor, Tensor]:
+        return _softmax_regression(features[rows], y[rows], classes, penalty)
+
+    def loss(penalty: float) -> float:
+        weights, offset = solved(slice(fifth, None), penalty)
+        predicted = features[:fifth] @ weights + offset
+        return float(functional.cross_entropy(predicted, y[:fifth]))
+
+    weights, offset = solved(slice(None), min(_CLASS_RIDGES, key=loss))
+    return vectors @ (weights / values.sqrt().unsqueeze(1)) / max(ridge, 1e-12) ** 0.5, offset
+
+
+def _softmax_regression(
+    features: Tensor, y: Tensor, classes: int, penalty: float
+) -> tuple[Tensor, Tensor]:
+    weights = torch.zeros(features.shape[1], classes, dtype=features.dtype, requires_grad=True)
+    offset = torch.zeros(classes, dtype=features.dtype, requires_grad=True)
+    solver = torch.optim.LBFGS([weights, offset], max_iter=60, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        loss = functional.cross_entropy(features @ weights + offset, y)
+        loss = loss + penalty * weights.square().sum() / len(y)
+        loss.backward()
+        return loss
+
+    solver.step(closure)
+    return weights.detach(), offset.detach()

@@ -1,0 +1,175 @@
+"""Images whose targets are numbers or images, channels that come last, and searches cut short."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from isotropy._run import OutOfTime, Patience
+from isotropy.discovery.images import (
+    _image_models,
+    _image_predictors,
+    _image_search,
+    _train_classifier,
+)
+from isotropy.discovery.images._discover_images import discover_images
+from isotropy.discovery.images._image_data import ImageData
+from isotropy.discovery.images._image_motions import moved_together, usual_motions
+from isotropy.discovery.images._image_search import ImageSearch
+from isotropy.discovery.images._image_shapes import image_shape, target_shape
+from isotropy.discovery.images._moved_support import told_apart
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_train_classifier, "_STEPS", 60)
+    monkeypatch.setattr(_train_classifier, "_MAP_STEPS", 60)
+    monkeypatch.setattr(_image_predictors, "_ALPHA", 3)
+
+
+def data_of(x: Any, y: Any) -> ImageData:
+    return ImageData.of(x, y, None, None)
+
+
+def noise(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+@pytest.mark.parametrize(
+    ("given", "sizes", "last"),
+    [
+        ((8, 6), (1, 8, 6), False),
+        ((3, 8, 6), (3, 8, 6), False),
+        ((8, 6, 3), (3, 8, 6), True),
+        ((8, 8, 1), (1, 8, 8), True),
+        ((5, 5, 4), (4, 5, 5), True),
+        ((4, 4, 4), (4, 4, 4), False),
+        ((3, 9, 4), (3, 9, 4), False),
+        ((8, 8, 5), (8, 8, 5), False),
+    ],
+)
+def test_channels_are_told_by_their_number(given, sizes, last):
+    shape = image_shape((90, *given))
+    assert (shape.sizes, shape.channels_last) == (sizes, last)
+    x = torch.arange(2 * int(np.prod(given))).reshape(2, *given)
+    rows = shape.rows(x)
+    first = np.moveaxis(x.numpy(), -1, 1) if last else x.numpy()
+    np.testing.assert_array_equal(rows.numpy(), first.reshape(2, -1))
+    assert torch.equal(shape.back(rows), x)
+
+
+def test_targets_of_the_same_height_and_width_are_images():
+    image = image_shape((90, 8, 6, 3))
+    for given, sizes in (((8, 6), (1, 8, 6)), ((2, 8, 6), (2, 8, 6)), ((8, 6, 2), (2, 8, 6))):
+        found = target_shape((90, *given), image)
+        assert found is not None
+        assert found.sizes == sizes
+    assert target_shape((90, 6, 8), image) is None
+
+
+def test_a_linear_filter_commutes_with_translations_and_not_with_mirrors(monkeypatch):
+    x = noise(500, 5, 6)
+    y = x + 0.8 * np.roll(x, 1, 1) - 0.5 * np.roll(x, 1, 2) + 0.1 * noise(500, 5, 6, seed=1)
+    monkeypatch.setattr(_image_models, "_LARGEST_CURVE", 0)
+    found = discover_images(data_of(x, y))
+    best = found.best
+    assert best is not None
+    assert best.name == "Z(5) × Z(6), translations of the image"
+    assert best.action.endswith("the target is moved along")
+    assert str(best.symmetry) == "Z(5)*Z(6): V >> V"
+    assert not any("mirror" in one.name or "upside" in one.name for one in found)
+    assert best.comparison is not None
+    assert best.comparison.loss == "mean squared error"
+    assert best.comparison.strict_accuracy is None
+    assert best.equivariance_error is not None
+    assert best.equivariance_error < 1e-5
+    assert best.examples is not None
+    assert best.examples.shape == (3, 4, 5, 6)
+    said = torch.as_tensor(best.predict(x[:4])).reshape(4, 5, 6)
+    moved = torch.as_tensor(best.predict(np.roll(x[:4], (2, 1), (1, 2)))).reshape(4, 5, 6)
+    torch.testing.assert_close(moved, said.roll((2, 1), (1, 2)), atol=1e-4, rtol=1e-4)
+
+
+def test_a_weighted_sum_with_a_mirror_has_that_mirror_alone():
+    weights = np.array([[1.0, -2.0, 1.0], [0.5, 3.0, 0.5], [-1.5, 1.0, -1.5], [2.0, -0.5, 2.0]])
+    weights = np.concatenate([weights, weights[:, ::-1]], 1)
+    x = noise(600, 4, 6)
+    y = (weights * x).sum((1, 2)) + 0.2 * noise(600, seed=1)
+    found = discover_images(data_of(x, y), fit_models=False)
+    assert [one.name for one in found] == ["Z(2), mirror images"]
+    assert found[0].action.endswith("the number stays")
+    assert found.notes[0].startswith("regression on images; best predictor: linear map")
+
+
+def test_noise_as_target_confirms_nothing():
+    found = discover_images(data_of(noise(150, 4, 4), noise(150, 2, seed=1)), fit_models=False)
+    assert len(found) == 0
+    assert "nothing can be claimed" in found.notes[1]
+
+
+def test_targets_that_are_images_move_along_and_others_stay():
+    data = data_of(noise(90, 2, 5, 5), noise(90, 5, 5, seed=1))
+    turns = next(one for one in usual_motions(data) if one.name.startswith("C(4)"))
+    rng = torch.Generator().manual_seed(0)
+    x, y = moved_together(turns.symmetry(data), rng, data.x, data.y)
+    for k in range(90):
+        images, target = data.maps[k], data.y[k].unflatten(0, (5, 5))
+        pairs = [(images.rot90(n, (1, 2)), target.rot90(n)) for n in range(4)]
+        moved = x[k].unflatten(0, (2, 5, 5)), y[k].unflatten(0, (5, 5))
+        assert any(torch.equal(moved[0], a) and torch.equal(moved[1], b) for a, b in pairs)
+    flat = data_of(noise(90, 2, 5, 5), noise(90, 25, seed=1))
+    _, same = moved_together(turns.symmetry(flat), rng, flat.x, flat.y)
+    assert same is flat.y
+
+
+def test_moved_images_are_told_from_those_of_the_data_or_not():
+    x = noise(600, 6, 6)
+    upright = x + 2 * np.eye(6) * (np.arange(600) % 2)[:, None, None]
+    either = np.where((np.arange(600) % 4 < 2)[:, None, None], upright, upright[:, :, ::-1])
+    for images, low, high in ((x, 0.4, 0.6), (upright, 0.65, 1.0), (either, 0.35, 0.62)):
+        data = data_of(images, np.arange(600) % 2)
+        mirror = next(one for one in usual_motions(data) if one.name == "Z(2), mirror images")
+        assert low < told_apart(data, mirror, 0) < high
+
+
+@pytest.mark.parametrize("stage", ["fit", "confirm", "fit_models"])
+def test_what_is_sure_stays_when_a_stage_is_cut_short(monkeypatch, stage):
+    x = noise(400, 4, 5)
+    y = x.sum((1, 2)) + 0.1 * noise(400, seed=1)
+
+    def cut(self: ImageSearch) -> None:
+        raise OutOfTime
+
+    monkeypatch.setattr(ImageSearch, stage, cut)
+    monkeypatch.setattr(_image_search.MotionPredictors, "build_for", lambda *given: None)
+    found = discover_images(data_of(x, y), patience=Patience(3600.0))
+    names = [one.name for one in found]
+    if stage == "fit_models":
+        assert "Z(4) × Z(5), translations of the image" in names
+        assert all(one.confirmed and one.model is None for one in found)
+    else:
+        assert names == []
+        assert "Z(4) × Z(5), translations of the image: not tested" in found.tried
+
+
+def test_predictors_that_were_fitted_are_tested_when_time_is_up(monkeypatch):
+    x = noise(400, 4, 5)
+    data = data_of(x, x.sum((1, 2)) + 0.1 * noise(400, seed=1))
+    whole = _image_search.MotionPredictors.cost
+    asked = []
+
+    def cost(self, motions, rows):
+        asked.append(motions.name)
+        if len(asked) > 3:
+            raise KeyboardInterrupt
+        return whole(self, motions, rows)
+
+    monkeypatch.setattr(_image_search.MotionPredictors, "cost", cost)
+    patience = Patience(keep_on_interrupt=True)
+    found = discover_images(data, patience=patience)
+    assert patience.stopped == "interrupted while fitting predictors of images"
+    assert [one.name for one in found] == ["Z(4) × Z(5), translations of the image"]
+    assert "Z(2), half turns: not tested" in found.tried
