@@ -81,7 +81,7 @@ KINDS: dict[
     ],
 ] = {
     "noise": (noise, lambda name: True, None),
-    "bars": (bars, lambda name: "turn" in name or "p4" in name, "Z(8) × Z(8)"),
+    "bars": (bars, lambda name: "quarter" in name or "p4" in name, "Z(8) × Z(8)"),
     "quadrants": (quadrants, lambda name: True, None),
     "exceptions": (
         exceptions,

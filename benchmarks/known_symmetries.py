@@ -351,7 +351,9 @@ def two_teams(rng: Rng) -> Arrays:
 def every_element_its_own_weight(rng: Rng) -> Arrays:
     x = rng.normal(size=(3000, 7, 2))
     w = rng.uniform(0.2, 2.0, size=7)
-    return {"x": x, "y": noisy(rng, (np.tanh(x[..., 0] * x[..., 1] + x[..., 0]) * w).sum(1))}
+    # without the cosine there would be x₀ ↦ tx₀, 1 + x₁ ↦ (1 + x₁)/t
+    f = np.tanh(x[..., 0] * x[..., 1] + x[..., 0]) + 0.4 * np.cos(x[..., 1])
+    return {"x": x, "y": noisy(rng, (f * w).sum(1))}
 
 
 # --- harder ones: small, wide, noisy, flattened, almost symmetric, without symmetry
@@ -360,7 +362,7 @@ def every_element_its_own_weight(rng: Rng) -> Arrays:
 @task("vectors", r"^S\(5\) ")
 def sum_of_digits(rng: Rng) -> Arrays:
     x = rng.integers(10, size=(1200, 5)).astype(float)
-    return {"x": x, "y": x.sum(1) % 7 // 2 + 0.1 * x.sum(1)}
+    return {"x": x, "y": np.sqrt(x.sum(1)) + (x == 7).sum(1)}
 
 
 @task("vectors", r"^S\(9\) ")
@@ -415,7 +417,7 @@ def ratio_of_two(rng: Rng) -> Arrays:
     return {"x": x, "y": noisy(rng, np.tanh(x[:, 0] / x[:, 1]) * (1 + (x[:, 2] / x[:, 1])), 0.01)}
 
 
-@task("vectors", r"SL\(2|Sp\(", r"SL\(2|Sp\(|S\(|Z\(|Group")
+@task("vectors", r"SL\(2|Sp\(", r"SL\(2|Sp\(|O\(2\)|S\(|Z\(|Group")
 def area_of_a_parallelogram(rng: Rng) -> Arrays:
     x = rng.normal(size=(2000, 4))
     return {"x": x, "y": noisy(rng, np.abs(x[:, 0] * x[:, 3] - x[:, 1] * x[:, 2]), 0.02)}

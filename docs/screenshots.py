@@ -19,10 +19,10 @@ ROOT = Path(__file__).parent.parent
 IMAGES = ROOT / "docs" / "images"
 # name, task, width and height of the screen, light or dark, and from where on
 SHOTS = (
-    ("report-light.png", "circular filter", 1100, 1500, "light", ""),
-    ("report-continuous.png", "invariant mass", 1100, 1150, "light", ""),
-    ("report-dark-phone.png", "invariant mass", 390, 844, "dark", ""),
-    ("report-dark-evidence.png", "circular filter", 390, 844, "dark", ".evidence"),
+    ("report-light.png", "a filtered signal", 1100, 1500, "light", ""),
+    ("report-continuous.png", "mass of two particles", 1100, 1150, "light", ""),
+    ("report-dark-phone.png", "mass of two particles", 390, 844, "dark", ""),
+    ("report-dark-evidence.png", "a filtered signal", 390, 844, "dark", ".evidence"),
 )
 
 

@@ -16,6 +16,8 @@ from isotropy.discovery.images import (
     _layer_claims,
     _train_classifier,
 )
+from isotropy.discovery.images._discover_images import discover_images
+from isotropy.discovery.images._image_data import ImageData
 from isotropy.report import finding_page
 
 SIDE = 4
@@ -64,11 +66,11 @@ def verdicts(found: Findings) -> dict[str, bool]:
 def test_a_pattern_anywhere_is_invariant_to_translations_and_not_to_turns():
     x, y = bars(300, by_place=False)
     steps = []
-    found = discover(x, y, fit_models=False, progress=steps.append)
-    assert found.best is not None
-    assert found.best.name == "Z(4) × Z(4), translations of the image"
-    assert (found.best.group, found.best.order) == ("Z(4)*Z(4)", 16)
-    assert str(found.best.symmetry) == "Z(4)*Z(4): V >> 2*Scalar"
+    data = ImageData.of(x, y, None, None)
+    found = discover_images(data, fit_models=False, progress=steps.append)
+    (best,) = [f for f in found if f.name == "Z(4) × Z(4), translations of the image"]
+    assert (best.group, best.order) == ("Z(4)*Z(4)", 16)
+    assert str(best.symmetry) == "Z(4)*Z(4): V >> 2*Scalar"
     said = verdicts(found)
     assert said["translation in all layers"]
     assert not said["C(4), quarter turns"]
@@ -79,6 +81,10 @@ def test_a_pattern_anywhere_is_invariant_to_translations_and_not_to_turns():
     (layers,) = [f for f in found if f.name == "translation in all layers"]
     assert [row["strict"] for row in layers.layers] == [True] * 4
     assert {row["type"] for row in layers.layers} <= {"translation", "none"}
+    for row in layers.layers:
+        assert [set(shares) for shares in row["history"]] == [{"factored", "conv"}] * 2
+        assert row["history"][-1]["conv"] == pytest.approx(row["conv"])
+    json_text(layers.to_json())
 
 
 def test_the_quadrant_is_known_to_late_layers_only():
@@ -135,7 +141,7 @@ def test_noise_confirms_nothing_and_oblong_images_are_not_turned():
     assert found.best is None
     assert "nothing can be claimed" in found.notes[1]
     assert found.notes[-1] == "quarter turns were not tried: images of 4 by 5 are not square"
-    assert not any("turn" in name for name in verdicts(found))
+    assert not any("quarter" in name for name in verdicts(found))
 
 
 IMAGES, CLASSES = np.random.default_rng(0).normal(size=(100, 1, 5, 5)), np.arange(100) % 2
@@ -156,7 +162,7 @@ IMAGES, CLASSES = np.random.default_rng(0).normal(size=(100, 1, 5, 5)), np.arang
         (IMAGES, CLASSES, {"blocks": 2}, r"expected no blocks for images, got 2"),
         (IMAGES, CLASSES, {"channels_first": True}, r"expected no channels_first for images"),
         (IMAGES, CLASSES, {"candidates": ["Z(7)"]}, r"permute 25 pixels, got 'Z\(7\)' on 7"),
-        (IMAGES[:, 0, 0], CLASSES, {"methods": "layers"}, r"for the method 'layers', got 2 axes"),
+        (IMAGES[:, 0, 0], CLASSES, {"methods": "layers"}, r"for vectors, got layers"),
     ],
     ids=[
         *("small", "constant, channels last", "constant", "one class", "other targets"),

@@ -17,11 +17,13 @@ import pytest
 from PIL import Image
 
 from isotropy.discovery import Finding, Findings, Layout, ModelComparison
+from isotropy.groups import Z
 from isotropy.report import DemoCase, demo_page, finding_page, write_demo_page
 from isotropy.report._curve_section import curve_figure
 from isotropy.report._example_pictures import example_pictures
 from isotropy.report._orbit_plot import orbit_figure
 from isotropy.report._plots import Plots, plot_text
+from isotropy.reps import Symmetry, V
 
 CURVE = ((75, 0.2, 0.9), (150, 0.15, 0.6), (600, 0.1, 0.2))
 TOLD = ModelComparison("cross-entropy", 0.1, 0.2, 1.0, 0.01, 300, 600, 0.962, 0.941, CURVE)
@@ -215,6 +217,29 @@ def test_orbits_under_the_pointer() -> None:
         ],
     ]
     assert trace["colorscale"] == [[0, "#111"], [0.5, "#111"], [0.5, "#222"], [1, "#222"]]
+
+
+def test_a_matrix_is_coloured_by_the_orbits_of_the_group() -> None:
+    # labels as a noisy fit gives them: one diagonal is split, two others are joined
+    diagonals = (np.arange(5) - np.arange(5)[:, None]) % 5
+    noisy = np.where(diagonals == 3, 2, diagonals)
+    noisy[1, 0] = 9
+    noisy = noisy.astype(np.int64)
+    fitted = replace(SHIFT, labels=noisy, symmetry=Symmetry(Z(5), V, V))
+    page = finding_page([fitted])
+    shown = np.array(figures(page)["plot-1"]["data"][0]["z"])
+    same = shown.ravel()[:, None] == shown.ravel()
+    assert np.array_equal(same, diagonals.ravel()[:, None] == diagonals.ravel())
+    assert "orbit 1 of 5: 5 equal weights" in page
+    # a model that shares by its labels has these
+    shared = finding_page([replace(fitted, model_spec={"kind": "shared linear"})])
+    assert len(np.unique(figures(shared)["plot-1"]["data"][0]["z"])) == 5
+    assert "orbit 1 of 5: 5 equal weights" in shared
+    # where the action on these entries is not known, nothing is said to be equal
+    hint = finding_page([replace(fitted, labels=noisy[:2])])
+    assert "colour 1 of 5: 2 alike coefficients" in hint
+    assert "could not be told apart" in hint
+    assert "equal" not in hint.partition("</figcaption>")[0].rpartition("<figure>")[2]
 
 
 def test_large_matrices_stay_still_pictures() -> None:

@@ -18,9 +18,10 @@ from isotropy.discovery.confirming._free_predictor import Task, held_out_rows
 from isotropy.groups import LinearMap
 from isotropy.reps import Symmetry
 
-_CHANNELS = 64
+_WIDTH, _SCALARS, _MOST_COPIES = 320, 64, 64  # of a hidden layer: copies of V, and what stays
 _LAYERS = 2
-_STEPS = 800
+_STEPS = 1200
+_RATE = 1e-2
 _HELD_OUT = 0.2
 
 Penalty: TypeAlias = Callable[[nn.Module], Tensor]
@@ -33,7 +34,7 @@ def fit_symmetric_model(
     task: Task,
     *,
     linear: bool,
-    channels: int | str = _CHANNELS,
+    channels: int | str | None = None,
     groups: NDArray[np.int64] | None = None,
     seed: int = 0,
 ) -> tuple[StandardisedModel, dict[str, Any]]:
@@ -45,7 +46,8 @@ def fit_symmetric_model(
         y: Targets, shape ``(N, d_out)``, or classes ``(N,)``.
         task: What the targets are.
         linear: Whether a linear layer will do; otherwise it is an EMLP.
-        channels: Of the EMLP: a width, or a hidden representation as text.
+        channels: Of the EMLP: a width, or a hidden representation as text; by default copies of
+            the space that the group permutes, and scalars.
         groups: Which rows belong together, and are held out together.
         seed: Of weights and batches.
 
@@ -64,6 +66,7 @@ def fit_symmetric_model(
         >>> bool((model(x) - x.sum(1, keepdim=True)).abs().max() < 1e-4)
         True
     """
+    channels = channels or hidden_channels(symmetry.group.d)
     inner = (
         {"kind": "linear"} if linear else {"kind": "emlp", "channels": channels, "layers": _LAYERS}
     )
@@ -85,6 +88,20 @@ def fit_symmetric_model(
     else:
         train_network(network, inputs, targets, task, draws)
     return model.requires_grad_(True).eval(), {"kind": "standardised", "model": inner}
+
+
+def hidden_channels(size: int) -> str:
+    """A hidden representation of a group that permutes so many things.
+
+    Copies of what it permutes, as the channels of a convolution or of a deep set, do far better
+    than tensors of mixed ranks of the same width.
+
+    Example:
+        >>> hidden_channels(8)
+        '40*V+64*Scalar'
+    """
+    copies = max(1, min(_MOST_COPIES, _WIDTH // size))
+    return f"{copies}*V+{_SCALARS}*Scalar"
 
 
 def _permutations(symmetry: Symmetry, rep: Any) -> list[list[int]]:
@@ -180,7 +197,7 @@ def train_network(
     penalty: Penalty = no_penalty,
     steps: int = _STEPS,
     weight_decay: float = 1e-4,
-    learning_rate: float = 3e-3,
+    learning_rate: float = _RATE,
 ) -> float:
     """Adam with a falling step, stopped where the loss on a fifth of the rows is least.
 

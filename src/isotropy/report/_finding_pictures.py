@@ -17,12 +17,21 @@ from isotropy.report._motion_words import short_name
 from isotropy.report._number_words import percent
 from isotropy.report._orbit_plot import MOST_CELLS, MOST_ORBITS, orbit_figure, orbit_numbers
 from isotropy.report._plots import Plots
+from isotropy.report._shared_weights import shared_weights
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding
 
 _LEFT, _ACROSS, _WIDTH = 30.0, 230.0, 330.0  # of the picture of an effect
 _SIDE, _CELL, _LETTER, _LINE = 300.0, 28.0, 6.2, 13.0  # of the picture of weights
+_EQUAL = (
+    "The weights of a linear map, outputs down and inputs across: those of one colour are equal."
+)
+_FITTED = "coefficients of a linear fit"
+_ALIKE = (
+    "The coefficients of a linear fit, outputs down and inputs across: those of one colour could "
+    "not be told apart."
+)
 _QUIET = (0.86, 0.87, 0.89)
 _GOLDEN = (5**0.5 - 1) / 2
 
@@ -34,9 +43,10 @@ def partition_picture(finding: Finding, plots: Plots | None = None) -> str:
         finding: What has ``labels``; nothing is drawn where it has none.
         plots: Those of the page, which the matrix joins where it is not too large.
     """
-    if finding.labels is None or not 0 < finding.labels.size <= LARGEST_PICTURE:
+    weights = shared_weights(finding)
+    if weights is None or not 0 < weights.labels.size <= LARGEST_PICTURE:
         return ""
-    labels = np.atleast_2d(finding.labels)
+    labels = weights.labels
     rows, columns = labels.shape
     down, across = _axis_names(finding, "output", rows), _axis_names(finding, "input", columns)
     left, top = (_LETTER * max(map(len, names)) + 12 for names in (down, across))
@@ -53,7 +63,8 @@ def partition_picture(finding: Finding, plots: Plots | None = None) -> str:
     ]
     width, height = columns * wide, rows * tall
     orbits = len(np.unique(labels[labels >= 0]))
-    label = f"{rows} × {columns} weights of a linear map with {finding.name}, in {orbits} colours"
+    what = f"weights of a linear map with {finding.name}" if weights.exact else _FITTED
+    label = f"{rows} × {columns} {what}, in {orbits} colours"
     picture = (
         f"<svg viewBox='0 0 {left + width + 6:.1f} {top + height + 1:.1f}' role='img' "
         f"width='{left + width + 6:.1f}' aria-label='{escape(label)}'>"
@@ -63,13 +74,13 @@ def partition_picture(finding: Finding, plots: Plots | None = None) -> str:
     rest = ""
     if plots is not None and labels.size <= MOST_CELLS and 0 < orbits <= MOST_ORBITS:
         colours = [f"#{red:02x}{green:02x}{blue:02x}" for red, green, blue in _shades(labels)]
-        figure = orbit_figure(labels, down, across, colours, (left, top))
+        figure = orbit_figure(labels, down, across, colours, (left, top), weights.exact)
         size = (max(left + width + 8, 160), top + height + 8)
         picture = plots.add(figure, label, size[1], width=size[0], still=picture)
-        rest = orbit_numbers(labels, down, across)
+        rest = orbit_numbers(labels, down, across, weights.exact)
     return (
-        f"<figure>{picture}<figcaption>The weights of a linear map, outputs down and inputs "
-        f"across: those of one colour are equal.</figcaption>{rest}</figure>"
+        f"<figure>{picture}<figcaption>{_EQUAL if weights.exact else _ALIKE}</figcaption>"
+        f"{rest}</figure>"
     )
 
 

@@ -24,6 +24,7 @@ def orbit_figure(
     across: Sequence[str],
     colours: Sequence[str],
     margins: tuple[float, float],
+    exact: bool = True,
 ) -> dict[str, Any]:
     """A matrix of labels as a heat map; those that are negative are left out.
 
@@ -33,6 +34,7 @@ def orbit_figure(
         across: Those of the columns.
         colours: One for each orbit, in the order of the labels.
         margins: Room in pixels for the names of rows, and for those of columns.
+        exact: Whether weights of one label are equal, or only could not be told apart.
 
     Example:
         >>> figure = orbit_figure(np.array([[0, 1], [1, 0]]), "ab", "cd", ["#111", "#222"], (9, 9))
@@ -44,7 +46,7 @@ def orbit_figure(
     sizes = np.bincount(numbers[numbers > 0])
     texts = [
         [
-            _words(down[row], across[column], int(numbers[row, column]), sizes)
+            _words(down[row], across[column], int(numbers[row, column]), sizes, exact)
             for column in range(columns)
         ]
         for row in range(rows)
@@ -78,14 +80,17 @@ def orbit_figure(
     return {"data": [trace], "layout": layout}
 
 
-def orbit_numbers(labels: NDArray[np.int64], down: Sequence[str], across: Sequence[str]) -> str:
+def orbit_numbers(
+    labels: NDArray[np.int64], down: Sequence[str], across: Sequence[str], exact: bool = True
+) -> str:
     """The orbits by number, folded away: a table where it can be read, else how many there are."""
     numbers = _numbered(labels)
+    word = "orbits" if exact else "colours"
     if numbers.size > _LISTED:
         sizes = np.bincount(numbers[numbers > 0])[1:]
         return (
-            f"<p class='aside'>{len(sizes)} orbits of {sizes.min()} to {sizes.max()} weights "
-            "each, which <i>labels</i> of the finding lists.</p>"
+            f"<p class='aside'>{len(sizes)} {word} of {sizes.min()} to {sizes.max()} entries "
+            "each.</p>"
         )
     top = "".join(f"<th scope='col'>{escape(name)}</th>" for name in across)
     lines = (
@@ -95,7 +100,7 @@ def orbit_numbers(labels: NDArray[np.int64], down: Sequence[str], across: Sequen
         for name, row in zip(down, numbers, strict=True)
     )
     table = f"<div class='matrix'><table><tr><td></td>{top}</tr>{''.join(lines)}</table></div>"
-    return numbers_below(table, "The orbits by number")
+    return numbers_below(table, f"The {word} by number")
 
 
 def _numbered(labels: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -104,12 +109,13 @@ def _numbered(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(labels >= 0, np.searchsorted(blocks, labels) + 1, 0)
 
 
-def _words(output: str, source: str, orbit: int, sizes: NDArray[np.int64]) -> str:
+def _words(output: str, source: str, orbit: int, sizes: NDArray[np.int64], exact: bool) -> str:
     place = plot_text(" ← ".join(name for name in (output, source) if name))
     if not orbit:
         return f"{place}<br>no weight"
-    equal = f"{sizes[orbit]} equal weights" if sizes[orbit] > 1 else "one weight"
-    return f"{place}<br>orbit {orbit} of {len(sizes) - 1}: {equal}"
+    one, several = ("weight", "equal weights") if exact else ("coefficient", "alike coefficients")
+    shared = f"{sizes[orbit]} {several}" if sizes[orbit] > 1 else f"one {one}"
+    return f"{place}<br>{'orbit' if exact else 'colour'} {orbit} of {len(sizes) - 1}: {shared}"
 
 
 def _ticks(names: Sequence[str]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ _ORDERS = (1, 2, 3)
 _DEGREES = (2, 3, 4)
 _RIDGES = tuple(10.0**-power for power in range(8))
 # of functions that classes are told by, and penalties on these
-_MOST_FEATURES = 200
+_MOST_FEATURES, _LANDMARKS = 250, 600
 _CLASS_RIDGES = (1e-3, 1e-2, 1e-1)
 _BATCH = 2**21
 # single precision will do where the errors of its sums are so small, in deviations of the targets
@@ -133,14 +133,16 @@ def fit_kernel(
     x, y = x[:most].double(), y[:most]
     centre, scale = x.mean(0), x.std(0).clamp_min(1e-12)
     rows = (x - centre) / scale
-    gram = choice.gram(rows, rows, channels)
-    ridge = choice.ridge * float(gram.diagonal().mean())
     if classes is None:
+        gram = choice.gram(rows, rows, channels)
         offset = y.double().mean(0)
-        gram.diagonal().add_(ridge)
+        gram.diagonal().add_(choice.ridge * float(gram.diagonal().mean()))
         weights = torch.cholesky_solve(y.double() - offset, torch.linalg.cholesky(gram))
     else:
-        weights, offset = _class_weights(gram, y, classes, ridge)
+        # functions that some of the rows span, told apart by all
+        gram = choice.gram(rows, rows[:_LANDMARKS], channels)
+        rows = rows[:_LANDMARKS]
+        weights, offset = _class_weights(gram, y, classes, choice.ridge)
     spread = 1.0 if classes is not None else float(y.double().std())
     rough = 1e-7 * float(weights.abs().sum(0).max()) < _ROUGH * spread
     dtype = torch.float32 if rough else torch.float64
@@ -193,14 +195,22 @@ def _left_out(gram: Tensor, y: Tensor) -> list[tuple[float, float]]:
 
 
 def _class_weights(gram: Tensor, y: Tensor, classes: int, ridge: float) -> tuple[Tensor, Tensor]:
-    """Weights of rows and offsets of softmax regression on the leading eigenfunctions.
+    """Weights of landmarks and offsets of softmax regression on their leading eigenfunctions.
 
     A fifth of the rows choose the penalty.
+
+    Args:
+        gram: The kernel between rows and landmarks, which are the first rows, ``(N, L)``.
+        y: Classes, ``(N,)``.
+        classes: How many there are.
+        ridge: The penalty of least squares, a share of the mean of the diagonal.
     """
-    values, vectors = torch.linalg.eigh(gram)
-    values, vectors = values[-_MOST_FEATURES:].clamp_min(1e-12), vectors[:, -_MOST_FEATURES:]
+    inner = gram[: gram.shape[1]]
+    values, vectors = torch.linalg.eigh((inner + inner.mT) / 2)
+    values, vectors = values[-_MOST_FEATURES:].clamp_min(1e-9), vectors[:, -_MOST_FEATURES:]
     # in units in which the penalty of least squares is that of weights
-    features = vectors * values.sqrt() / max(ridge, 1e-12) ** 0.5
+    unit = vectors / (values * max(ridge, 1e-12) * float(inner.diagonal().mean())).sqrt()
+    features = gram @ unit
     fifth = max(1, len(y) // 5)
 
     def solved(rows: slice, penalty: float) -> tuple[Tensor, Tensor]:
@@ -212,7 +222,7 @@ def _class_weights(gram: Tensor, y: Tensor, classes: int, ridge: float) -> tuple
         return float(functional.cross_entropy(predicted, y[:fifth]))
 
     weights, offset = solved(slice(None), min(_CLASS_RIDGES, key=loss))
-    return vectors @ (weights / values.sqrt().unsqueeze(1)) / max(ridge, 1e-12) ** 0.5, offset
+    return unit @ weights, offset
 
 
 def _softmax_regression(
@@ -220,7 +230,7 @@ def _softmax_regression(
 ) -> tuple[Tensor, Tensor]:
     weights = torch.zeros(features.shape[1], classes, dtype=features.dtype, requires_grad=True)
     offset = torch.zeros(classes, dtype=features.dtype, requires_grad=True)
-    solver = torch.optim.LBFGS([weights, offset], max_iter=60, line_search_fn="strong_wolfe")
+    solver = torch.optim.LBFGS([weights, offset], max_iter=150, line_search_fn="strong_wolfe")
 
     def closure() -> Tensor:
         solver.zero_grad()

@@ -526,7 +526,7 @@ def _candidates(
     for one in usual:
         same = [
             (o.title, o.chart.blocks, o.output) == (one.title, one.chart.blocks, one.output)
-            for o in chosen
+            for o in (*chosen, *nearly[:1])  # which says that it is not exact
         ]
         if may_be_claimed(one) and not any(same):
             chosen.append(one)

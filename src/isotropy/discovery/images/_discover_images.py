@@ -33,7 +33,8 @@ def discover_images(
         some_layers: Whether claims about the first layers of a network alone are findings, or
             notes only: they are no symmetries of the task.
         seed: Of splits, networks and random group elements.
-        patience: How long to go on; what is sure by then is returned.
+        patience: How long to go on; what is sure by then is returned. By default as long as it
+            takes.
         progress: Told what is being done.
 
     Example:
@@ -53,7 +54,9 @@ def discover_images(
         tell=progress,
         some_layers=some_layers,
     )
-    patience = patience or Patience()
     for words, work, needed in search.stages(fit_models):
-        patience.attempt(words, work, needed=needed)
+        if patience is None:
+            work()
+        else:
+            patience.attempt(words, work, needed=needed)
     return search.so_far()

@@ -16,7 +16,7 @@ from isotropy.discovery._model_comparison import ModelComparison
 from isotropy.discovery.confirming._free_predictor import sample_losses
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import SHIFTS, Motions, moved_together
-from isotropy.discovery.images._image_network import PHASES, ImagePath, working_grid
+from isotropy.discovery.images._image_network import PHASES, working_grid
 from isotropy.discovery.images._image_predictors import FREE, fit_image_network
 from isotropy.discovery.images._layer_claims import LayerClaim
 from isotropy.discovery.images._motion_predictors import LAST_FREE, STRICT, about_centre
@@ -124,17 +124,15 @@ class ImageModels:
         if isinstance(claim, LayerClaim):
             network, spec, _ = fit_image_network(rows, claim.paths, self._seed, told=told)
             return network, spec
-        shifted = claim.parts >= SHIFTS
-        if claim.is_usual and (shifted or SHIFTS.isdisjoint(claim.parts)):
-            paths: list[list[ImagePath]] = STRICT if shifted else LAST_FREE
+        if claim.is_usual and claim.parts >= SHIFTS:
             large = working_grid(*rows.image[1:])[0] > 1 and rows.target is None
-            averaged = claim.about_centre | ({PHASES} if shifted and large else set())
+            averaged = claim.about_centre | ({PHASES} if large else set())
             augment = None
             if claim.about_centre:
                 turned = about_centre(claim, rows)
                 augment = partial(moved_together, turned, make_generator(self._seed))
             network, spec, _ = fit_image_network(
-                rows, paths, self._seed, averaged=averaged, augment=augment, told=told
+                rows, STRICT, self._seed, averaged=averaged, augment=augment, told=told
             )
             return network, spec
         symmetry = claim.symmetry(rows)

@@ -118,14 +118,16 @@ class ImageSearch:
         self._stage(0, "fitting a predictor free of symmetry")
         self.predictors.fit_free()
         left_out: list[frozenset[str]] = []
+        shifted = False
         for motions in self.motions:
             if motions.is_usual and any(parts <= motions.parts for parts in left_out):
                 self._dropped[motions.name] = None
                 continue
-            shifted = any(one.parts == SHIFTS for one in self._promising)
             if motions.is_usual:
                 self.predictors.build_for(motions, shifted)
             cost = self.predictors.cost(motions, self.predictors.apart)
+            if motions.parts == SHIFTS:
+                shifted = cost is not None and cost <= self.margin
             if cost is not None and cost <= _GENEROUS * self.margin:
                 self._promising.append(motions)
             else:
@@ -143,6 +145,8 @@ class ImageSearch:
         )
         fits.append(FittedPredictor("network with free layers", network, loss))
         self.layers = self.layers.with_errors(layer_errors(network, self.predictors.apart.maps))
+        strict: dict[int, nn.Module] = {**self.predictors.strict}
+        self._networks.update({("conv", depth): one for depth, one in strict.items()})
         deepest, claims = DEPTH, list[LayerClaim]()
         for path in _STRICT:
             # a layer that may not commute with shifts need not be asked about turns
@@ -185,20 +189,18 @@ class ImageSearch:
         ]
         done = {one.name for one, _ in tested} | set(self._dropped)
         tried += [f"{one.name}: not tested" for one in self.motions if one.name not in done]
-        found = [
-            image_finding(claim, test, self.data, self.outside, self.layers, self.seed)
-            for claim, test in self._reported()
-        ]
-        found = [
-            self._models[finding.name].added_to(finding)
-            if finding.name in self._models
-            else finding
-            for finding in found
-        ]
+        found = []
+        for claim, test in self._reported():
+            one = image_finding(claim, test, self.data, self.outside, self.layers, self.seed)
+            model = self._models.get(claim.name)
+            found.append(one if model is None else model.added_to(one))
         notes = image_notes(self.data, self.predictors, self.fitted, self.outside)
         if self._surely is not None and not self.some_layers:
-            some = [c.name for c, t in self._surely if t.confirmed and _of_some_layers(c)]
-            notes += [f"{name} of a network may be strict" for name in some]
+            notes += [
+                f"of a network: {claim.name}"
+                for claim, test in self._surely
+                if test.confirmed and isinstance(claim, LayerClaim) and claim.depth < DEPTH
+            ]
         return Findings(found, tried, time.perf_counter() - self.started, notes)
 
     def _reported(self) -> list[Surely]:
@@ -294,7 +296,3 @@ class ImageSearch:
 
     def _learning(self, what: str, step: Step) -> None:
         self._stage(1, f"types of layers ({what}): epoch {step.done} of {step.total}")
-
-
-def _of_some_layers(claim: Claim) -> bool:
-    return isinstance(claim, LayerClaim) and claim.depth < DEPTH

@@ -67,6 +67,7 @@ class MotionPredictors:
     Attributes:
         fits: The predictors.
         apart: Rows held out of every training, by which predictors are chosen.
+        strict: Networks whose first layers are convolutions, by their number.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class MotionPredictors:
         self._alike: dict[str, bool] = {}
         self._said: dict[tuple[int, int], Tensor] = {}
         self._built: set[frozenset[str]] = set()
+        self.strict: dict[int, ImageNetwork] = {}
 
     def fit_free(self) -> None:
         """Fit those without a symmetry, and the one with all shifts."""
@@ -103,19 +105,20 @@ class MotionPredictors:
             self._fitted, paths, self._seed, averaged=phases, told=self._told(kind)
         )
         self.fits.append(FittedPredictor(kind, network, loss, SHIFTS, depth))
+        self.strict[depth] = network
 
     def build_for(self, motions: Motions, shifted: bool) -> None:
         """Train a network with a symmetry, where those that there are do not speak for it.
 
         Args:
             motions: The symmetry: turns and mirrors, with all shifts or none.
-            shifted: Whether shifts are promising, so that layers may be convolutions.
+            shifted: Whether shifts cost little, so that all layers may be convolutions.
         """
         wanted = motions.parts | (SHIFTS if shifted else frozenset())
         about = motions.about_centre
         if not about or wanted in self._built or not self.is_alike(motions):
             return
-        if not SHIFTS.isdisjoint(motions.parts) and not motions.parts >= SHIFTS:
+        if not SHIFTS.isdisjoint(motions.parts) and not shifted:
             return
         cost = self.cost(motions, self.apart)
         if cost is not None and cost <= _WELL * self._margin:

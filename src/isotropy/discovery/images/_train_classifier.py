@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import log
 
 import numpy as np
 import torch
@@ -19,7 +20,7 @@ _MAP_STEPS, _MAP_BATCH = 400, 32  # every pixel of a target counts
 _ENOUGH = 0.0005  # of the constant's loss: who has learned so much has learned it all
 _LONGEST, _PATIENCE = 80, 25  # epochs
 _RATE, _MAP_RATE, _DECAY = 3e-3, 8e-3, 0.1
-_HOTTEST, _TEMPERATURES = 5.0, 24
+_COLDEST, _HOTTEST, _TEMPERATURES = 0.5, 5.0, 24
 
 Told = Callable[[int, int], None]
 Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -168,9 +169,13 @@ def doubtful_losses(said: Tensor, y: Tensor, constant: Tensor, seen: int) -> Ten
 @torch.no_grad()
 def _tempered(head: nn.Linear, said: Tensor, y: Tensor) -> float:
     """Divide the last layer by the best temperature; the loss that is left."""
-    # rows that are all told right ask for no end of confidence, which a single error then pays for
-    tried = torch.logspace(0, 1, _TEMPERATURES, base=_HOTTEST, dtype=torch.float64)
-    losses = [float(functional.cross_entropy(said / t, y)) for t in tried]
+    tried = torch.logspace(0, 1, _TEMPERATURES, base=_HOTTEST / _COLDEST, dtype=torch.float64)
+    tried = torch.cat([torch.ones(1, dtype=torch.float64), _COLDEST * tried])
+    # rows that are all told right ask for no end of confidence, for which a single error then pays
+    least = _ENOUGH * log(said.shape[1])
+    losses = [
+        float(functional.cross_entropy(said / t, y)) + (least if t < 1 else 0.0) for t in tried
+    ]
     best = min(range(len(losses)), key=losses.__getitem__)
     for parameter in head.parameters():
         parameter.div_(float(tried[best]))
