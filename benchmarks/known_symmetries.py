@@ -426,14 +426,19 @@ def area_of_a_parallelogram(rng: Rng) -> Arrays:
 @task("vectors")
 def almost_a_sum(rng: Rng) -> Arrays:
     x = rng.normal(size=(3000, 8))
-    w = 1 + 0.35 * np.array([1, -1, 1, 1, -1, 1, -1, -1]) * rng.uniform(0.8, 1.2, 8)
+    w = rng.permutation(np.linspace(0.5, 1.7, 8))
     return {"x": x, "y": noisy(rng, np.tanh(x) @ w)}
 
 
 @task("vectors")
 def almost_a_length(rng: Rng) -> Arrays:
     x = rng.normal(size=(3000, 3))
-    y = np.sqrt((x**2 * np.array([1.0, 1.7, 0.5])).sum(1)) + 0.3 * x[:, 0]
+    y = (
+        np.sqrt((x**2).sum(1) + 1)
+        + 0.3 * np.tanh(x[:, 0] * x[:, 1])
+        + 0.2 * x[:, 2]
+        - 0.1 * x[:, 0]
+    )
     return {"x": x, "y": noisy(rng, y)}
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from torch import nn
 
 from isotropy._run import Patience, ProgressCallback, Step
 from isotropy.discovery._finding import Finding
@@ -16,7 +16,7 @@ from isotropy.discovery._ignored_positions import ignored_positions
 from isotropy.discovery._nearly import NearClaim, offered, standing
 from isotropy.discovery._predictor_notes import predictor_notes
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery._worth import with_curve, with_worth
+from isotropy.discovery._worth import Refit, with_curve, with_worth
 from isotropy.discovery.confirming._claim_test import ClaimTest, holm
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.confirming._splits import three_way_split
@@ -100,7 +100,7 @@ class PositionSearch:
         self._lines: list[dict[str, Any]] = []
         self._free: FreePredictor | None = None
         self._smooth: FreePredictor | None = None
-        self._refits: dict[int, Callable[[TaskData], nn.Module | None]] = {}
+        self._refits: dict[int, Refit] = {}
 
     def findings(self) -> Findings:
         """Do all of it, or what there is time for."""
@@ -266,27 +266,27 @@ class PositionSearch:
         """The first finding that has a model, with its curve, where the search was quick."""
         if not self.options.fit_models or self.patience.spent > _CURVE_IN_TIME:
             return found
+        seed = self.options.seed
         for at, finding in enumerate(found):
-            refit = self._refit(finding)
-            if finding.comparison is None or refit is None:
+            fits = self._fits(finding)
+            if finding.comparison is None or fits is None:
                 continue
             self._stage("fitting models to fewer rows")
-            drawn = self.patience.attempt(
-                "fitting models to fewer rows",
-                lambda finding=finding, refit=refit: with_curve(  # type: ignore[misc]
-                    finding, refit, self._seen, self._outside, self.options.seed
-                ),
-            )
+            work = partial(with_curve, finding, *fits, self._seen, self._outside, seed)
+            drawn = self.patience.attempt("fitting models to fewer rows", work)
             return found if drawn is None else [*found[:at], drawn, *found[at + 1 :]]
         return found
 
-    def _refit(self, finding: Finding) -> Callable[[TaskData], nn.Module | None] | None:
+    def _fits(self, finding: Finding) -> tuple[Refit, Callable[[TaskData], FreePredictor]] | None:
+        """What fits a model with the symmetry to rows, and what fits its rival."""
+        seed = self.options.seed
         for claim in self._claims:
-            if claim.symmetry is finding.symmetry:
-                return self._refits.get(id(claim))
+            if claim.symmetry is finding.symmetry and id(claim) in self._refits:
+                return self._refits[id(claim)], lambda rows: rows.free_predictor(seed + 1)
         for one in self._moved:
             if one.claim.symmetry is finding.symmetry:
-                return lambda rows: fit_continuous_model(one.claim, rows, seed=self.options.seed)[0]
+                strict = partial(fit_continuous_model, one.claim, seed=seed)
+                return lambda rows: strict(rows)[0], lambda rows: smooth_predictor(rows, seed + 1)
         return None
 
     def _near(self) -> list[NearClaim]:

@@ -66,10 +66,12 @@ def fit_symmetric_model(
         >>> bool((model(x) - x.sum(1, keepdim=True)).abs().max() < 1e-4)
         True
     """
-    channels = channels or hidden_channels(symmetry.group.d)
-    inner = (
-        {"kind": "linear"} if linear else {"kind": "emlp", "channels": channels, "layers": _LAYERS}
-    )
+    inner: dict[str, Any] = {"kind": "linear"}
+    if not linear:
+        inner = {"kind": "emlp", "channels": channels, "layers": _LAYERS}
+        if channels is None:
+            # entries go through the nonlinearity one by one: no products are needed beside it
+            inner |= {"channels": hidden_channels(symmetry.group.d), "bilinear": False}
     draws = FitDraws.of(seed, len(x), groups)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(draws.weights)

@@ -21,6 +21,7 @@ _SHARES = (8, 4, 2)  # rows of the curve: so many times fewer than all
 _FEWEST_ROWS = 40
 _MOST_ROWS_OF_ERROR = 200
 _EXAMPLES, _ELEMENTS, _FEWEST_POSITIONS = 3, 3, 6
+# rows of several outputs err by the squared distance
 _LOSSES = {"regression": "mean squared error", "classification": "cross-entropy"}
 
 Refit = Callable[[TaskData], nn.Module | None]
@@ -72,16 +73,22 @@ def with_worth(
 
 
 def with_curve(
-    finding: Finding, refit: Refit, seen: TaskData, outside: TaskData, seed: int = 0
+    finding: Finding,
+    refit: Refit,
+    free_of: Callable[[TaskData], FreePredictor],
+    seen: TaskData,
+    outside: TaskData,
+    seed: int = 0,
 ) -> Finding:
     """A finding whose comparison has a curve: models fitted to fewer rows.
 
     Args:
         finding: One that has a comparison.
         refit: Fits a model with the symmetry to some rows; None where it cannot.
+        free_of: Fits the predictor that it is compared with.
         seen: The rows that its model was fitted to.
         outside: The rows to compare on.
-        seed: Of the draw of rows and of the free predictors.
+        seed: Of the draw of rows.
     """
     told = finding.comparison
     assert told is not None
@@ -97,7 +104,7 @@ def with_curve(
         strict = refit(few)
         if strict is None:
             return finding
-        free = few.free_predictor(seed + 1)
+        free = free_of(few)
         curve.append(
             (
                 count,

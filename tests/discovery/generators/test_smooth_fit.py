@@ -161,11 +161,11 @@ def test_a_linear_function_with_noise_is_told_too() -> None:
     assert not fit.is_exact
 
 
-def test_a_network_where_no_polynomial_does() -> None:
+def test_a_kernel_where_no_polynomial_does() -> None:
     x = normal(600, 2)
     angle = 3 * x[:, :1]
     fit = fit_smooth(x, angle.sin() + x[:, 1:] ** 2)
-    assert fit.kind == "a network"
+    assert fit.kind == "a kernel"
     assert fit.unexplained < 0.03
     (_, first), (_, second) = fit.values_and_jacobians(x[:300])
     expected = torch.stack([3 * (3 * x[:300, 0]).cos(), 2 * x[:300, 1]], 1).unsqueeze(1)

@@ -19,8 +19,9 @@ def told_apart(data: ImageData, motions: Motions, seed: int) -> float:
     """How well images are told from moved ones: the chance of ranking a pair of them right.
 
     One half where nobody can tell, so that a predictor with the symmetry is asked about images such
-    as there are; one where motions lead to images that the data do not have, of which nothing is
-    known.
+    as there are; much more where motions lead to images that the data do not have, of which nothing
+    is known. The identity is among the motions, so that of a group of n elements the most is
+    1 − 1/(2n): three quarters for a mirror.
 
     Args:
         data: Images.
@@ -36,7 +37,7 @@ def told_apart(data: ImageData, motions: Motions, seed: int) -> float:
         ...     for images in (x, x + 3 * np.eye(6))
         ... )
         >>> mirror = usual_motions(noise)[3]
-        >>> told_apart(noise, mirror, 0) < 0.7, told_apart(bright, mirror, 0) > 0.9
+        >>> told_apart(noise, mirror, 0) < 0.6, told_apart(bright, mirror, 0) > 0.7
         (True, True)
     """
     some = data.at_most(_ROWS, seed)
