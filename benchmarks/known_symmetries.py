@@ -659,10 +659,14 @@ def write(name: str, known: Known, seed: int, folder: Path) -> Path:
     return path
 
 
-def discovered(path: Path) -> tuple[dict, float, str]:
+def discovered(path: Path, limit: float) -> tuple[dict, float, str]:
+    """What is said of a file, in how many seconds; and the last line of what went wrong."""
     start = time.perf_counter()
     command = [sys.executable, "-m", "isotropy", "discover", str(path), "--json", "--quiet"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return {"findings": []}, limit, f"not done after {limit:g} s"
     seconds = time.perf_counter() - start
     said = json.loads(done.stdout) if done.returncode == 0 else {"findings": []}
     return said, seconds, done.stderr.strip().splitlines()[-1] if done.returncode else ""
@@ -680,11 +684,13 @@ def verdict(known: Known, found: list[dict]) -> str:
     return "right"
 
 
-def run(chosen: dict[str, Known], seed: int, folder: Path, jobs: int) -> Iterator[str]:
+def run(
+    chosen: dict[str, Known], seed: int, folder: Path, jobs: int, limit: float
+) -> Iterator[str]:
     counts: dict[str, int] = {}
 
     def one(name: str) -> str:
-        said, seconds, error = discovered(write(name, chosen[name], seed, folder))
+        said, seconds, error = discovered(write(name, chosen[name], seed, folder), limit)
         result = "error" if error else verdict(chosen[name], said["findings"])
         counts[result] = counts.get(result, 0) + 1
         texts = [f"{f['group']:.40} | {f['name']:.70}" for f in said["findings"]]
@@ -702,13 +708,14 @@ def main() -> None:
     parser.add_argument("--only", default="", help="kinds or names, with commas")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--limit", type=float, default=300.0, help="seconds for each")
     given = parser.parse_args()
     wanted = {word.strip() for word in given.only.split(",") if word.strip()}
     chosen = {n: t for n, t in TASKS.items() if not wanted or wanted & {n, t.kind}}
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        for line in run(chosen, given.seed, folder, given.jobs):
+        for line in run(chosen, given.seed, folder, given.jobs, given.limit):
             print(line, flush=True)
 
 

@@ -291,9 +291,9 @@ def _together(found: "dict[str, Findings]", named: bool) -> dict[str, Any]:
     if not named:
         return next(iter(parts.values()))
     answer: dict[str, Any] = {"findings": [], "tried": [], "seconds": 0.0, "notes": []}
-    answer |= {"trivial": [], "nearly": []}
+    answer |= {"trivial": [], "nearly": [], "partly": []}
     for name, part in parts.items():
-        for kind in ("findings", "trivial", "nearly"):
+        for kind in ("findings", "trivial", "nearly", "partly"):
             part[kind] = [{"data": name, **finding} for finding in part[kind]]
         part["tried"] = [{"data": name, "tried": part["tried"]}]
         part["notes"] = [f"{name}: {note}" for note in part["notes"]]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Certified = list[CertifiedFinding | str]
 
 _LOG = logging.getLogger(__name__)
+_EXAMPLES = "Three data sets and their symmetries"
 
 
 class DiscoverRun:
@@ -116,6 +117,8 @@ class DiscoverRun:
                     mark=self._marks[name],
                     certificates=self._pairs.get(name, {}),
                 )
+            if self._examples:
+                self._save_common_page(found, tasks)
         except OSError as error:
             return (
                 f"{self._folder}: expected to save what was found, got "
@@ -123,8 +126,23 @@ class DiscoverRun:
             )
         return None
 
+    def _save_common_page(
+        self, found: "dict[str, Findings]", tasks: "dict[str, Dataset | Transitions]"
+    ) -> None:
+        from isotropy.report import DemoCase, write_demo_page
+
+        assert self._folder is not None
+        cases = [
+            DemoCase(name, findings, _described(tasks[name]), str(self._place(name)))
+            for name, findings in found.items()
+        ]
+        words = "Data in, named symmetry out, with the model that has it and a test that it holds."
+        write_demo_page(cases, self._folder / "report.html", title=_EXAMPLES, words=words)
+
     def reports(self, found: "dict[str, Findings]") -> dict[str, str]:
         """Where the page of each is."""
+        if self._examples and self._folder is not None:
+            return {list(found)[-1]: str(self._folder / "report.html")}
         places = {name: self._place(name) for name in found}
         return {name: str(place / "report.html") for name, place in places.items() if place}
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _SEARCH, _REPORT, _LIST = "search.json", "report.html", "findings.json"
 _OURS = re.compile(
-    r"(finding|trivial|nearly)-\d+|(with|without)-\d+\.iso|findings\.json|report\.html|search\.json"
+    r"(finding|trivial|nearly|partly)-\d+|(with|without)-\d+\.iso|findings\.json|report\.html|search\.json"
 )
 _FORMAT = 1
 

@@ -24,7 +24,7 @@ def discovery_text(found: "Mapping[str, Findings]", saved: "Mapping[str, str]") 
             lines += _of_finding(finding, brief)
         for finding in findings.nearly:
             lines += _of_finding(finding, brief)
-        lines += [f"  {finding}" for finding in findings.trivial]
+        lines += [f"  {finding}" for finding in (*findings.partly, *findings.trivial)]
         if brief:
             lines += _helps_and_hurts(findings)
         else:

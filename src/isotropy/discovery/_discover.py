@@ -147,8 +147,9 @@ def discover(
         progress: Told what is being done.
 
     Returns:
-        The findings, ranked: those of the whole task before those of layers, by p-value down to
-        10⁻⁶, then continuous ones, then the largest group first; empty where nothing holds.
+        The findings, ranked: those that are sure, with p-values of at most 0.001, come first; of
+        these the continuous ones, the largest first. Empty where nothing holds. Unless methods
+        are named, what holds of layers alone is in ``Findings.partly``.
 
     Raises:
         ValueError: If values are missing, inputs or targets constant, rows too few to split, images
@@ -202,6 +203,7 @@ def discover(
     elif reading.kind == "images":
         search = {"study": study, "strategy": strategy, "children": children}
         parts = _of_images(given, chosen, candidates, search, common, patience, told)
+        parts = parts if asked else [_task_first(part) for part in parts]
     else:
         rows = TaskData.of(
             given,
@@ -326,11 +328,7 @@ def _of_images(
     if "layers" in methods:
         asked = () if "groups" in methods else candidates
         parts.append(
-            _attempted(
-                patience,
-                "looking at images",
-                lambda: discover_images(images, candidates=asked, progress=told, **common),
-            )
+            discover_images(images, candidates=asked, progress=told, patience=patience, **common)
         )
     if "groups" in methods:
         parts.append(
@@ -343,6 +341,13 @@ def _of_images(
             )
         )
     return parts
+
+
+def _task_first(found: Findings) -> Findings:
+    """Findings of layers apart from those of the task."""
+    layers = [finding for finding in found if finding.layers]
+    rest = [finding for finding in found if not finding.layers]
+    return replace(found, findings=rest, partly=layers)
 
 
 def _attempted(patience: Patience, what: str, work: Any) -> Findings:

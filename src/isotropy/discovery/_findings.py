@@ -9,13 +9,19 @@ from typing import Any, overload
 
 from isotropy._run import write_json
 from isotropy.discovery._answer import answer
-from isotropy.discovery._finding import SMALLEST_SHOWN, Finding
+from isotropy.discovery._finding import Finding
 from isotropy.discovery._finding_files import FORMAT, made_folder, read_format
 from isotropy.discovery._notebook import findings_html
 
 _LIST = "findings.json"
-_PLACES = {"findings": "finding", "trivial": "trivial", "nearly": "nearly"}
-_LATER = ("nearly",)  # lists that files of this format may lack
+_SURE = 1e-3  # smaller p-values are no reason to prefer one finding to a larger one
+_PLACES = {
+    "findings": "finding",
+    "trivial": "trivial",
+    "nearly": "nearly",
+    "partly": "partly",
+}
+_LATER = ("nearly", "partly")  # lists that files of this format may lack
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +36,7 @@ class Findings(Sequence[Finding]):
         trivial: Symmetries that hold for a trivial reason, and are no discoveries.
         nearly: Symmetries that are broken too much to be claimed, but whose soft model predicts
             better than a model without them.
+        partly: Symmetries of the first layers of a network, where the task as a whole has none.
         reading: How the data were read, in a phrase: "2000 sequences of 24 steps".
         stopped: Why the search ended before all was tried; empty where it did not.
 
@@ -45,11 +52,12 @@ class Findings(Sequence[Finding]):
     notes: Sequence[str] = ()
     trivial: Sequence[Finding] = ()
     nearly: Sequence[Finding] = ()
+    partly: Sequence[Finding] = ()
     reading: str = ""
     stopped: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("findings", "tried", "notes", "trivial", "nearly"):
+        for name in ("findings", "tried", "notes", "trivial", "nearly", "partly"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
 
     def __len__(self) -> int:
@@ -71,8 +79,8 @@ class Findings(Sequence[Finding]):
     def merged(parts: Sequence[Findings]) -> Findings:
         """What several searches of the same data found, ranked.
 
-        Those of the whole task come before those of layers of a network, then those with smaller
-        p-values, down to 10⁻⁶; of these the continuous ones, the largest first.
+        Those of the whole task come before those of layers of a network, then those that are sure,
+        with p-values of at most 0.001; of these the continuous ones, the largest first.
 
         Example:
             >>> small, large = (Finding(f"S({n})", f"S({n})", "", "", order=n) for n in (2, 3))
@@ -85,7 +93,7 @@ class Findings(Sequence[Finding]):
         found = sorted((one for part in parts for one in part), key=_rank)
         listed = {
             name: [one for part in parts for one in getattr(part, name)]
-            for name in ("tried", "notes", "trivial", "nearly")
+            for name in ("tried", "notes", "trivial", "nearly", "partly")
         }
         reading = next((part.reading for part in parts if part.reading), "")
         stopped = next((part.stopped for part in parts if part.stopped), "")
@@ -118,6 +126,7 @@ class Findings(Sequence[Finding]):
             "notes": list(self.notes),
             "trivial": [finding.to_json() for finding in self.trivial],
             "nearly": [finding.to_json() for finding in self.nearly],
+            "partly": [finding.to_json() for finding in self.partly],
             "reading": self.reading,
             "stopped": self.stopped,
         }
@@ -167,6 +176,7 @@ class Findings(Sequence[Finding]):
             given.get("notes", ()),
             loaded["trivial"],
             loaded["nearly"],
+            loaded["partly"],
             str(given.get("reading", "")),
             str(given.get("stopped", "")),
         )
@@ -185,6 +195,6 @@ class Findings(Sequence[Finding]):
 
 def _rank(finding: Finding) -> tuple[Any, ...]:
     """Smaller comes first."""
-    surer = max(finding.p_value, SMALLEST_SHOWN)
+    doubt = max(finding.p_value, _SURE)
     whole = (finding.trivial != "", not finding.confirmed, bool(finding.layers))
-    return *whole, surer, -(finding.dimension or 0), -(finding.order or 0)
+    return *whole, doubt, -(finding.dimension or 0), -(finding.order or 0)

@@ -45,6 +45,8 @@ class Layout:
             if x.shape[1:] != self.image:
                 shape = ", ".join(map(str, self.image))
                 raise ValueError(f"expected images of shape (n, {shape}), got {tuple(x.shape)}")
+            if len(self.image) == 3 and self.image[0] != self.channels:  # channels come last
+                x = x.movedim(3, 1)
             return x.flatten(1)
         axes = 3 if self.channels > 1 or self.sequences else 2
         if x.ndim != axes:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from torch import nn
 
 from isotropy._run import Patience, ProgressCallback, Step
 from isotropy.discovery._finding import Finding
@@ -285,8 +286,7 @@ class PositionSearch:
                 return self._refits[id(claim)], lambda rows: rows.free_predictor(seed + 1)
         for one in self._moved:
             if one.claim.symmetry is finding.symmetry:
-                strict = partial(fit_continuous_model, one.claim, seed=seed)
-                return lambda rows: strict(rows)[0], lambda rows: smooth_predictor(rows, seed + 1)
+                return partial(_continuous_model, one, seed), partial(_smooth, seed + 1)
         return None
 
     def _near(self) -> list[NearClaim]:
@@ -350,6 +350,14 @@ class PositionSearch:
             test = self._tests[len(self._claims)]
             tried.append(tried_line(diagonal.name, "diagonals", diagonal.chance, test))
         return tried, notes, trivial
+
+
+def _continuous_model(one: TestedClaim, seed: int, rows: TaskData) -> nn.Module:
+    return fit_continuous_model(one.claim, rows, seed=seed)[0]
+
+
+def _smooth(seed: int, rows: TaskData) -> FreePredictor:
+    return smooth_predictor(rows, seed)
 
 
 def _corrected(tests: list[ClaimTest], moved: Sequence[TestedClaim]) -> list[ClaimTest]:

@@ -25,7 +25,7 @@ _ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "standardised": (("model",), ()),
     "homogeneous": (("model", "symmetry", "columns", "degree"), ()),
     "soft": (("model", "variances"), ()),
-    "image network": (("image", "outputs", "paths"), ("alpha", "group")),
+    "image network": (("image", "outputs", "paths"), ("alpha", "group", "maps", "averaged")),
     "grid network": (("image", "outputs", "groups", "hidden"), ()),
 }
 _NUMBERS = ("layers", "inputs", "outputs", "elements", "alpha")
@@ -212,9 +212,9 @@ def build_model(
             description; elements, seed), ``"standardised"`` (model: a description),
             ``"homogeneous"`` (model: a description; symmetry, the part without scalings, as text;
             columns, degree), ``"soft"`` (model: a description; variances of its strict and
-            flexible paths), ``"image network"`` (image, outputs, paths; alpha, group),
-            ``"grid network"`` (image, outputs, groups: names of grid transformations; hidden: the
-            side of each hidden grid).
+            flexible paths), ``"image network"`` (image, outputs, paths; alpha, group, maps,
+            averaged), ``"grid network"`` (image, outputs, groups: names of grid transformations;
+            hidden: the side of each hidden grid).
         symmetry: What the model has; ``"mlp"``, ``"shared linear"``, ``"image network"`` and
             ``"grid network"`` need none.
         labels: Which weights of ``"shared linear"`` are equal, shape (d_out, d_in).

@@ -148,6 +148,7 @@ class TaskData:
             self.task,
             classes=self.arrangement.outputs,
             groups=self.groups,
+            channels=self.arrangement.channels,
             seed=seed,
         )
 

@@ -16,6 +16,7 @@ from isotropy.report._finding_cards import finding_card
 from isotropy.report._plots import Plots
 from isotropy.report._search_sections import (
     nearly_section,
+    partly_section,
     sure_section,
     tried_section,
     trivial_section,
@@ -123,7 +124,8 @@ def sections(found: Findings, plots: Plots, folder: str) -> str:
     return "\n".join(
         chain(
             *(_found(found, plots), evidence_section(found, plots), curve_section(found, plots)),
-            *(nearly_section(found, plots), trivial_section(found), tried_section(found, plots)),
+            *(partly_section(found, plots), nearly_section(found, plots), trivial_section(found)),
+            *(tried_section(found, plots),),
             *(use_section(found, folder), sure_section(found)),
         )
     )

@@ -27,6 +27,17 @@ def nearly_section(found: Findings, plots: Plots) -> Iterator[str]:
         )
 
 
+def partly_section(found: Findings, plots: Plots) -> Iterator[str]:
+    """What holds of the first layers of a network, and not of the task."""
+    if found.partly:
+        cards = "".join(finding_card(finding, plots) for finding in found.partly)
+        yield (
+            "<section><h2>What holds of layers</h2><p>The task as a whole need not have these: the "
+            "first layers of a network may, and lose nothing by it.</p>"
+            f"{cards}</section>"
+        )
+
+
 def trivial_section(found: Findings) -> Iterator[str]:
     """What is true for a simpler reason."""
     items = "".join(

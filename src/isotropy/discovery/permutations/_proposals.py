@@ -26,6 +26,8 @@ from isotropy.discovery.permutations._screening import Screening
 from isotropy.groups import parse_group
 
 _CHANCE = 0.05
+# of kinds of groups that might have been fitted to a predictor, whose errors are not known
+_WARY = 10.0
 _MOST_CLAIMS = 6
 _FITTED = {1: "linear coefficients", 2: "quadratic coefficients"}
 
@@ -136,8 +138,12 @@ def propose(
                 len(colours) * coloured.chance(seen, margin, among=among)
                 for coloured in colours.values()
             ]
-            ways = exp(log_conjugates(group)) if among is None else among
-            chances.append(search.chance(group, ignored, ways))
+            if among is None:
+                # coefficients that are all nearly zero look equal: the predictor must agree
+                ways = _WARY * exp(log_conjugates(group))
+                chances = [search.chance(group, ignored, ways)]
+            else:
+                chances.append(search.chance(group, ignored, among))
         chance = min([*chances, 1.0])
         if chance <= _CHANCE:
             found.append(Proposal(group, method, chance))
