@@ -202,7 +202,7 @@ def torque(rng: Rng) -> Arrays:
     return {"x": np.concatenate([r, f], 1), "y": noisy(rng, np.cross(r, f), 0.02)}
 
 
-@task("blocks", r"SO13p|O\(1,3\)|O13", r"^S\(2\)|^Z\(2\)", suffix=".csv")
+@task("blocks", r"SO13p|O\(1,3\)|O13", r"^S\(2\)|^Z\(2\)|translations R", suffix=".csv")
 def invariant_mass(rng: Rng) -> Arrays:
     p = rng.normal(size=(2000, 2, 3))
     energy = np.sqrt(rng.uniform(0.3, 2.0, (2000, 2)) + (p**2).sum(2))

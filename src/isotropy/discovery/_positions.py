@@ -183,12 +183,15 @@ class PositionSearch:
         assert free is not None
         assert smooth is not None
         seen, outside = self._seen, self._outside
-        near = attempt("looking for what holds nearly", self._near) or []
+        moved = any(one.action.test.confirmed for one in self._moved)
+        sure = any(test.confirmed for test in self._tests)
+        near: list[NearClaim] = []
+        if not (sure or moved):  # what is confirmed is what to build on
+            near = attempt("looking for what holds nearly", self._near) or []
         fit = options.fit_models
         rival = free
-        sure = bool(near) or any(test.confirmed for test in self._tests)
         self._stage("fitting models")
-        if fit and sure:
+        if fit and (sure or near):
             # models are compared on equal terms: both fitted to all rows but those of the test
             made = attempt("fitting models", lambda: seen.free_predictor(seed + 1))
             rival, fit = (free, False) if made is None else (made, True)
@@ -236,32 +239,28 @@ class PositionSearch:
         return finding
 
     def _continuous_findings(self, fit: bool) -> list[Finding]:
-        if self._continuous is None:
+        continuous, smooth, seed = self._continuous, self._smooth, self.options.seed
+        if continuous is None:
             return []
-        find, fitted, held = self._split
-        smooth, seed = self._smooth, self.options.seed
         assert smooth is not None
+        seen, outside = self._seen, self._outside
 
-        def made(with_models: bool) -> list[Finding]:
-            assert self._continuous is not None
-            found, self._lines = self._continuous.findings(
-                self._moved,
-                self.data,
-                find,
-                fitted,
-                held,
-                smooth,
-                fit_models=with_models,
-                seed=seed,
+        def made() -> tuple[FreePredictor, tuple[list[Finding], list[dict[str, Any]]]]:
+            # models are compared on equal terms: both fitted to all rows but those of the test
+            rival = smooth_predictor(seen, seed + 1)
+            return rival, continuous.findings(self._moved, smooth, seen, outside, rival, seed=seed)
+
+        fit = fit and any(
+            one.action.test.confirmed and not one.claim.homogeneous for one in self._moved
+        )
+        models = self.patience.attempt("fitting models", made) if fit else None
+        if models is None:
+            found, self._lines = continuous.findings(
+                self._moved, smooth, seen, outside, None, seed=seed
             )
             return found
-
-        found = self.patience.attempt("fitting models", lambda: made(True)) if fit else None
-        found = made(False) if found is None else found
-        if any(finding.model is not None for finding in found):
-            rival = smooth_predictor(self._seen, seed + 1)
-            found = [with_worth(one, self._seen, self._outside, rival, seed) for one in found]
-        return found
+        rival, (found, self._lines) = models
+        return [with_worth(one, seen, outside, rival, seed) for one in found]
 
     def _with_curves(self, found: list[Finding]) -> list[Finding]:
         """The first finding that has a model, with its curve, where the search was quick."""

@@ -17,7 +17,7 @@ from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
 from isotropy.equivariance import equivariance_error
 
-_SHARES = (8, 4, 2)  # rows of the curve: so many times fewer than all
+_SHARES = (8, 3)  # rows of the curve: so many times fewer than all
 _FEWEST_ROWS = 40
 _MOST_ROWS_OF_ERROR = 200
 _EXAMPLES, _ELEMENTS, _FEWEST_POSITIONS = 3, 3, 6

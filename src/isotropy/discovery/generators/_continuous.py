@@ -238,24 +238,26 @@ class ContinuousClaims:
     def findings(
         self,
         tested: Sequence[TestedClaim],
-        data: TaskData,
-        find: Any,
-        fit: Any,
-        held: Any,
         free: FreePredictor,
+        seen: TaskData,
+        outside: TaskData,
+        rival: FreePredictor | None,
         *,
-        fit_models: bool,
         seed: int,
     ) -> tuple[list[Finding], list[dict[str, Any]]]:
-        """What stands, and a line for each claim that was tested."""
-        outside = data.rows(held)
+        """What stands, and a line for each claim that was tested.
+
+        Args:
+            tested: All claims, tested.
+            free: The predictor that they were tested with.
+            seen: All rows but those of the test.
+            outside: The rows of the test.
+            rival: A predictor fitted to the rows seen, which models are compared with; None to fit
+                no models.
+            seed: Of these.
+        """
         standing = _shown([one for one in tested if one.action.test.confirmed])
-        rival = free
-        seen = outside
-        if fit_models and any(not one.claim.homogeneous for one in standing):
-            # models are compared on equal terms: both fitted to all rows but those of the test
-            seen = data.rows(np.concatenate([find, fit]))
-            rival = smooth_predictor(seen, seed + 1)
+        fit_models, rival = rival is not None, rival or free
         found = [
             self.finding(
                 one, free, seen=seen, outside=outside, rival=rival, fit_models=fit_models, seed=seed

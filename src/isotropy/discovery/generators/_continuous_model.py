@@ -12,8 +12,9 @@ from isotropy.discovery._symmetric_model import FitDraws, in_units_of, train_net
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.generators._claims import GeneratorClaim
 
-_CHANNELS = 256
+_CHANNELS = 128
 _LAYERS = 2
+_STEPS = 800
 
 
 def fit_continuous_model(
@@ -48,7 +49,7 @@ def fit_continuous_model(
     y_mean, y_scale = _output_units(claim, data)
     model = StandardisedModel(network, x_mean, x_scale, y_mean, y_scale)
     inputs, targets = in_units_of(model, data.x, data.y, data.task)
-    train_network(network, inputs, targets, data.task, draws)
+    train_network(network, inputs, targets, data.task, draws, steps=_STEPS)
     return model.requires_grad_(True).eval(), {"kind": "standardised", "model": inner}
 
 

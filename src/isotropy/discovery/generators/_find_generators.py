@@ -155,6 +155,7 @@ def find_generators(
     )
     assert claims.search is not None
     fitted, outside = data.rows(fit), data.rows(held)
+    seen = data.rows(np.concatenate([find, fit]))
     found: list[Finding] = []
     tried: list[dict[str, Any]] = []
     standing: list[ClassResult] = []
@@ -167,9 +168,13 @@ def find_generators(
         for one in tested:
             one.adjust([float(next(adjusted)) for _ in one.p_values])
         tell(Step(3, 4, "fitting models"))
-        found, tried = claims.findings(
-            tested, data, find, fit, held, free, fit_models=fit_models, seed=seed
-        )
+        rival = None
+        if fit_models and any(
+            one.action.test.confirmed and not one.claim.homogeneous for one in tested
+        ):
+            # models are compared on equal terms: both fitted to all rows but those of the test
+            rival = smooth_predictor(seen, seed + 1)
+        found, tried = claims.findings(tested, free, seen, outside, rival, seed=seed)
         standing = [
             one.claim.result
             for one in tested

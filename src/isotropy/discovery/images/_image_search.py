@@ -171,7 +171,9 @@ class ImageSearch:
         self._stage(4, "fitting models")
         models = ImageModels(self.seen, self.outside, self.seed + 1, partial(self._epochs, 4))
         for number, (claim, _) in enumerate(self._reported()):
-            self._models[claim.name] = models.of(claim, curve=number == 0)
+            self._models[claim.name] = models.of(
+                claim, curve=number == 0 and isinstance(claim, Motions)
+            )
 
     def so_far(self) -> Findings:
         """What is sure by now, and what was tried."""
