@@ -141,7 +141,7 @@ def test_an_interruption_among_images_is_one_word(images, monkeypatch, capsys):
     monkeypatch.setattr(_layer_claims, "learn_layers", interrupted)
     assert run(["discover", str(images), "--method", "layers"]) == 130
     printed = capsys.readouterr()
-    assert "No symmetry was found. The search ended early: interrupted while" in printed.out
+    assert "The search ended early: interrupted while learning the types of layers" in printed.out
     assert "error" not in printed.err
 
 

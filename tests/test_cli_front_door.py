@@ -64,8 +64,10 @@ def test_what_is_found_is_saved_in_a_folder_named_after_the_data(total, tmp_path
     found = Findings.load(saved)
     assert found.best.name == "S(3), all positions"
     assert found.best.action == "any permutation of a, b, c, the output stays"
-    assert found.answer in (saved / "report.html").read_text("utf-8")
-    assert "'target' was taken" in found.notes[0] or "target" in found.notes[0]
+    page = (saved / "report.html").read_text("utf-8")
+    assert "a model that has it predicts as well as one without." in found.answer
+    assert "a model that has it predicts as well as one without." in page
+    assert "target" in found.notes[0]
 
 
 def test_the_program_beside_the_model_loads_it(total, tmp_path, capsys):
@@ -169,7 +171,7 @@ def test_a_full_disk_leaves_what_was_saved_before(total, monkeypatch, capsys):
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", full)
-        code = run(["discover", str(total), *ONLY, "--out", "found", "--seed", "1"])
+        code = run(["discover", str(total), *ONLY, "--out", "found", "--margin", "0.06"])
     printed = capsys.readouterr()
     assert code == 2
     assert "S(3), all positions" in printed.out  # what was found is told all the same

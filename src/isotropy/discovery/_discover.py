@@ -31,6 +31,7 @@ from isotropy.discovery._positions import PositionOptions, PositionSearch
 from isotropy.discovery._reading import Reading, read_shape
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import Task
+from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators._search import Blocks
 from isotropy.discovery.images._discover_images import discover_images
 from isotropy.discovery.images._group_search import discover_groups
@@ -179,20 +180,30 @@ def discover(
     if "groups" not in chosen:
         refuse_search_options(study, strategy, children)
     given, drawn = _at_most(given, _MOST_ROWS, seed)
+    rows: TaskData | ImageData | Transitions
+    if isinstance(given, Transitions):
+        rows = given
+    elif reading.kind == "images":
+        rows = ImageData.of(given, None, None, None)
+    else:
+        only = chosen == ("permutations",)
+        rows = TaskData.of(given, None, None, None, reading.channels_first, permuting=only)
+    if not isinstance(rows, Transitions):
+        three_way_split(len(rows.x), groups=rows.groups)  # are there enough?
     plan = Plan(reading, chosen, _entries(given), seconds)
     _LOG.info("%s", plan)
     patience = Patience(seconds, keep_on_interrupt=keep_on_interrupt)
     common: dict[str, Any] = {"margin": margin, "level": level, "fit_models": fit_models}
     common |= {"seed": seed}
     told = plan.timed(progress)
-    if isinstance(given, Transitions):
+    if isinstance(rows, Transitions):
         names = entry_names or (None, None)
         parts = [
             _attempted(
                 patience,
                 "looking at transitions",
                 lambda: discover_transitions(
-                    given,
+                    rows,
                     observation_names=names[0],
                     action_names=names[1],
                     progress=patience.watched(told),
@@ -200,19 +211,11 @@ def discover(
                 ),
             )
         ]
-    elif reading.kind == "images":
+    elif isinstance(rows, ImageData):
         search = {"study": study, "strategy": strategy, "children": children}
-        parts = _of_images(given, chosen, candidates, search, common, patience, told)
+        parts = _of_images(rows, chosen, candidates, search, common, patience, told)
         parts = parts if asked else [_task_first(part) for part in parts]
     else:
-        rows = TaskData.of(
-            given,
-            None,
-            None,
-            None,
-            reading.channels_first,
-            permuting=chosen == ("permutations",),
-        )
         options = PositionOptions(
             permuting="permutations" in chosen and rows.arrangement.inputs > 1,
             moving="generators" in chosen,
@@ -312,7 +315,7 @@ def _refuse(
 
 
 def _of_images(
-    data: Dataset,
+    images: ImageData,
     methods: Sequence[Method],
     candidates: Sequence[str],
     search: dict[str, Any],
@@ -321,7 +324,6 @@ def _of_images(
     progress: ProgressCallback | None,
 ) -> list[Findings]:
     """Motions and layers, then sets of groups; each has its share of the level."""
-    images = ImageData.of(data, None, None, None)
     common = {**common, "level": common["level"] / len(methods)}
     told = patience.watched(progress)
     parts = []

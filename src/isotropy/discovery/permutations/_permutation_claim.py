@@ -20,10 +20,10 @@ from isotropy.discovery._standardised import StandardisedModel
 from isotropy.discovery._symmetric_model import fit_symmetric_model
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import ClaimTest, holm
-from isotropy.discovery.confirming._confirm_action import cost_of_average
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.naming._naming import SharingName, name_permutations
 from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.discovery.permutations._average_test import average_test
 from isotropy.discovery.permutations._convolution_claim import compared
 from isotropy.discovery.permutations._proposals import Proposal, Proposals
 from isotropy.reps import Symmetry
@@ -214,12 +214,12 @@ def confirm_permutations(
                 generator=rng,
             )
             tests.append(
-                cost_of_average(
+                average_test(
                     predicted,
                     averages,
                     outside.y,
+                    outside.task,
                     constant=free.constant,
-                    loss="squared" if outside.task == "regression" else "cross-entropy",
                     margin=margin,
                     level=level,
                     groups=outside.groups,

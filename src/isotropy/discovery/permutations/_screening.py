@@ -13,12 +13,12 @@ from torch.nn import functional
 from isotropy._run import generator as make_generator
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import SMALLEST_SAMPLE, ClaimTest
-from isotropy.discovery.confirming._confirm_action import cost_of_average
 from isotropy.discovery.confirming._free_predictor import (
     held_out_rows,
     sample_losses,
 )
 from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.discovery.permutations._average_test import average_test
 from isotropy.discovery.permutations._random_costs import chance_of_cost, orbits_of_pairs
 
 _ELEMENTS = 24
@@ -62,7 +62,7 @@ class Screening:
     def cost(self, group: PairGroup) -> float:
         """What averaging over a group costs, as a share of what can be learned.
 
-        The gain of evening out errors is not counted (``cost_of_average``).
+        The gain of evening out errors is not counted (``average_test``).
         """
         effect = self._test(group).effect
         return inf if np.isnan(effect) else effect
@@ -153,12 +153,12 @@ class Screening:
                 elements=_ELEMENTS,
                 generator=self.rng,
             )
-            test = cost_of_average(
+            test = average_test(
                 self._predicted,
                 averages,
                 self.data.y,
+                self.data.task,
                 constant=self.free.constant,
-                loss="squared" if self.data.task == "regression" else "cross-entropy",
                 margin=self.margin,
                 groups=self.data.groups,
             )

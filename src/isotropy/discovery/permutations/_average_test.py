@@ -1,0 +1,54 @@
+"""What averaging a predictor over permutations costs, as a test."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
+from isotropy.discovery.confirming._confirm_action import cost_of_average
+from isotropy.discovery.confirming._free_predictor import Task, sample_losses
+
+
+def average_test(
+    predicted: Tensor,
+    averages: Tensor,
+    y: Tensor,
+    task: Task,
+    *,
+    constant: Tensor,
+    margin: float,
+    level: float = 0.05,
+    groups: NDArray[np.int64] | None = None,
+) -> ClaimTest:
+    """Test that averaging costs less than a margin.
+
+    Of numbers, what averaging gains by evening out errors does not count (``cost_of_average``). Of
+    classes it does: where they are nearly separable logits have no scale, and what a cross-entropy
+    would lose without that gain is anybody's guess.
+
+    Args:
+        predicted: What a free predictor says, shape (N, k).
+        averages: Two averages of it over random elements, shape (2, N, k), or one.
+        y: Targets.
+        task: What these are.
+        constant: What a constant says, shape (k,).
+        margin: The largest cost that counts as a symmetry.
+        level: The largest p-value that confirms.
+        groups: Which rows belong together.
+
+    Example:
+        >>> import torch
+        >>> y = torch.randn(90, 1, generator=torch.Generator().manual_seed(0)).double()
+        >>> options = {"constant": torch.zeros(1).double(), "margin": 0.05}
+        >>> average_test(y + 0.1, y[None], y, "regression", **options).confirmed
+        True
+    """
+    if task == "regression":
+        return cost_of_average(
+            predicted, averages, y, constant=constant, margin=margin, level=level, groups=groups
+        )
+    said = (averages.mean(0), predicted, constant.expand(len(predicted), -1))
+    losses = [sample_losses(one, y, task).numpy() for one in said]
+    return claim_test(*losses, margin=margin, level=level, groups=groups)
