@@ -150,7 +150,8 @@ def test_a_budget_is_kept_and_told(total, monkeypatch, capsys):
     monkeypatch.setattr("isotropy.discovery._positions.propose", endless)
     monkeypatch.setattr("isotropy.discovery._positions._PROPOSED", 0.01)
     told = said(capsys, total, *ONLY, "--budget", "40s")
-    assert told["stopped"] == "the budget of 40 s was spent while looking for permutations"
+    late = "looking for permutations took more than its share of the budget of 40 s"
+    assert told["stopped"] == late
     assert told["findings"] == []
     assert "expected a length of time such as 90s, 5m or 1h30m" in refused(
         capsys, total, "--budget", "soon"
@@ -219,3 +220,36 @@ def test_corrupt_files_are_refused_in_one_sentence(tmp_path, capsys):
     }.items():
         (tmp_path / name).write_bytes(content)
         assert name in refused(capsys, tmp_path / name)
+
+
+def test_a_shorter_search_does_not_replace_a_complete_one(total, capsys):
+    first = said(capsys, total, *ONLY, "--out", "found")
+    before = Path("found/report.html").read_bytes()
+    hurried = said(capsys, total, *ONLY, "--out", "found", "--budget", "0.01s")
+    assert hurried["stopped"]
+    assert hurried["findings"] == []
+    assert Path("found/report.html").read_bytes() == before
+    assert Findings.load("found").best.name == first["findings"][0]["name"]
+
+
+def test_going_on_leaves_certificates_where_they_are(total, capsys):
+    said(capsys, total, *ONLY, "--out", "found")
+    Path("found/with-1.iso").write_bytes(b"a certificate")
+    said(capsys, total, *ONLY, "--out", "found", "--resume")
+    assert Path("found/with-1.iso").read_bytes() == b"a certificate"
+
+
+def test_sorted_files_are_as_good_as_others(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 4))
+    y = (np.abs(x).sum(1) > 3).astype(int)
+    order = np.argsort(y, kind="stable")
+    np.savez(tmp_path / "sorted.npz", x=x[order], y=y[order])
+    assert said(capsys, tmp_path / "sorted.npz", *ONLY)["findings"][0]["group"] == "S(4)"
+
+
+def test_few_of_a_second_class_are_refused(tmp_path, capsys):
+    x = np.random.default_rng(0).normal(size=(200, 4))
+    np.savez(tmp_path / "rare.npz", x=x, y=(np.arange(200) < 2).astype(int))
+    told = refused(capsys, tmp_path / "rare.npz")
+    assert "expected at least 10 rows of a second class, got 2" in told

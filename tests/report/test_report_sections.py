@@ -83,7 +83,7 @@ def test_the_evidence_is_a_table_of_all_findings() -> None:
     assert dict(zip(heads, first, strict=True)) == {
         "symmetry": "Z(3), cyclic shift cyclic shift of a, b and c",
         "verdict": "confirmed p = 3.1 × 10⁻⁵",
-        "cost": "0.4 % 95 %: −1 % to 2.1 %; margin 5 %",
+        "cost": "0.4 % −1 % to 2.1 %, each limit at 95 %; margin 5 %",
         "loss with / without": "0.1 / 0.2 cross-entropy",
         "classes right with / without": "96.2% / 94.1%",
         "equivariance error": "2.5 × 10⁻⁷",

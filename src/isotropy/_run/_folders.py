@@ -44,29 +44,34 @@ def replaced_contents(
     made = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
     new = folder / f".isotropy-{secrets.token_hex(8)}"
+    old = new.with_name(f"{new.name}-old")
+    moved: list[str] = []
     try:
         new.mkdir()
         yield new
-        written = {entry.name for entry in new.iterdir()}
-        for entry in sorted(new.iterdir()):
-            _put(entry, folder / entry.name)
-        for entry in folder.iterdir():
-            if entry != new and ours(entry.name) and entry.name not in written:
-                _remove(entry)
+        written = sorted(entry.name for entry in new.iterdir())
+        old.mkdir()
+        try:
+            for entry in list(folder.iterdir()):
+                if entry not in (new, old) and (entry.name in written or ours(entry.name)):
+                    entry.rename(old / entry.name)
+            for name in written:
+                (new / name).rename(folder / name)
+                moved.append(name)
+        except BaseException:
+            for name in moved:
+                _remove(folder / name)
+            for entry in list(old.iterdir()):
+                entry.rename(folder / entry.name)
+            raise
     except BaseException:
         shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
         if made:
             _remove_if_empty(folder)
         raise
+    shutil.rmtree(old, ignore_errors=True)
     shutil.rmtree(new, ignore_errors=True)
-
-
-def _put(entry: Path, place: Path) -> None:
-    """Move a file or folder to its place; a folder that is there makes way first."""
-    if place.is_dir() and not place.is_symlink():
-        old = entry.parent / f".old-{entry.name}"
-        place.rename(old)
-    entry.rename(place)
 
 
 def _remove(entry: Path) -> None:

@@ -18,8 +18,8 @@ T = TypeVar("T")
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
 
-class OutOfTime(Exception):
-    """The time for a piece of work is over; raised within it."""
+class OutOfTime(BaseException):
+    """The time for a piece of work is over; raised within it, past whatever catches its errors."""
 
 
 def seconds_of(text: str | float) -> float:
@@ -93,7 +93,13 @@ class Patience:
         self._seconds = seconds
         self._keeping = keep_on_interrupt
         self._deadline: float | None = None
+        self._cut: list[str] = []
         self.stopped = ""
+
+    @property
+    def why(self) -> str:
+        """Why not all was done; empty where it was."""
+        return "; ".join([*self._cut, *([self.stopped] if self.stopped else [])])
 
     @property
     def spent(self) -> float:
@@ -126,7 +132,11 @@ class Patience:
                 return work()
         except OutOfTime:
             assert self._seconds is not None
-            self._stop(f"the budget of {time_in_words(self._seconds)} was spent while {what}")
+            budget = time_in_words(self._seconds)
+            if self.left > 0:  # others have their share yet
+                self._cut.append(f"{what} took more than its share of the budget of {budget}")
+            else:
+                self._stop(f"the budget of {budget} was spent while {what}")
         except KeyboardInterrupt:
             if not self._keeping:
                 raise
@@ -178,7 +188,7 @@ def _alarm(seconds: float) -> Iterator[None]:
         raise OutOfTime
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again, were it caught
     try:
         yield
     finally:

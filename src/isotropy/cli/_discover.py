@@ -192,12 +192,13 @@ def discover(
             found[name] = run.found(name, one)
             if found[name].stopped.startswith("interrupted"):
                 break
-    if certify:
+    lost = run.saved(found, tasks)
+    if certify and lost is None:
         for name, findings in found.items():
             if not findings.stopped:
                 found[name] = run.certified(name, findings, tasks[name], delta, tolerance)
+        lost = run.saved(found, tasks)
     answer = _together(found, named=data is None)
-    lost = run.saved(found, tasks)
     if folder is not None and lost is None:
         answer["saved"] = str(folder)
     interrupted = any(one.stopped.startswith("interrupted") for one in found.values())

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from isotropy.cli._discover_saving import (
     fingerprint,
+    is_complete,
     save_search,
     saved_search,
     with_certificates,
@@ -55,6 +56,7 @@ class DiscoverRun:
         self._resume, self._examples = resume, examples
         self._marks: dict[str, str] = {}
         self._pairs: dict[str, dict[int, CertifiedFinding]] = {}
+        self._loaded: set[str] = set()
 
     def found(self, name: str, data: "Dataset | Transitions") -> "Findings":
         """What the search finds, or found before."""
@@ -68,6 +70,7 @@ class DiscoverRun:
             before = saved_search(folder, self._marks[name])
             if before is not None:
                 _LOG.info("%s: the search in %s is complete", name, folder)
+                self._loaded.add(name)
                 return before
         options = {**self._asked, "methods": self._asked["methods"] or METHODS}
         with self._frame.progress("discovering") as progress:
@@ -97,6 +100,7 @@ class DiscoverRun:
         with self._frame.progress("certifying") as progress:
             pairs = _certified(findings, data, delta or 0.05, tolerance, seed, progress)
         self._pairs[name] = {k: pair for k, pair in enumerate(pairs) if not isinstance(pair, str)}
+        self._loaded.discard(name)
         return with_certificates(findings, pairs, self._place(name))
 
     def saved(
@@ -109,6 +113,13 @@ class DiscoverRun:
             for name, findings in found.items():
                 folder = self._place(name)
                 assert folder is not None
+                if name in self._loaded:
+                    continue
+                if findings.stopped and is_complete(folder, self._marks[name]):
+                    _LOG.warning(
+                        "%s: the search that was saved there is complete, and stays", folder
+                    )
+                    continue
                 save_search(
                     findings,
                     folder,

@@ -16,6 +16,7 @@ _SEARCH, _REPORT, _LIST = "search.json", "report.html", "findings.json"
 _OURS = re.compile(
     r"(finding|trivial|nearly|partly)-\d+|(with|without)-\d+\.iso|findings\.json|report\.html|search\.json"
 )
+_SUFFIXES = re.compile(r"(\.(csv|tsv|npz|npy|parquet|gz))+$", re.IGNORECASE)
 _FORMAT = 1
 
 
@@ -26,7 +27,7 @@ def default_folder(data: Path) -> Path:
         >>> str(default_folder(Path("measurements/table.csv.gz")))
         'table-symmetry'
     """
-    stem = data.resolve().name.partition(".")[0] or "data"
+    stem = _SUFFIXES.sub("", data.resolve().name) or "data"
     return Path(f"{stem}-symmetry")
 
 
@@ -46,7 +47,10 @@ def require_folder(folder: Path) -> None:
 
 
 def _holds_ours(folder: Path) -> bool:
-    return any(_OURS.fullmatch(entry.name) for entry in folder.iterdir())
+    return any(
+        _OURS.fullmatch(entry.name) or entry.name.startswith("search.db")
+        for entry in folder.iterdir()
+    )
 
 
 def fingerprint(data: "Dataset | Transitions", options: Mapping[str, Any]) -> str:
@@ -55,7 +59,8 @@ def fingerprint(data: "Dataset | Transitions", options: Mapping[str, Any]) -> st
     from isotropy._run import json_text
     from isotropy.data import Transitions
 
-    told = sha256(json_text({**options, "version": __version__}).encode())
+    names = {kind: getattr(data, kind, None) for kind in ("x_names", "y_names", "classes", "task")}
+    told = sha256(json_text({**options, **names, "version": __version__}).encode())
     arrays = (
         (data.observations, data.actions, data.next_observations)
         if isinstance(data, Transitions)
@@ -95,6 +100,14 @@ def saved_search(folder: Path, mark: str) -> "Findings | None":
             "others"
         )
     return Findings.load(folder) if said.get("complete") is True else None
+
+
+def is_complete(folder: Path, mark: str) -> bool:
+    """Whether a folder holds what a search with the same data and options found, all of it."""
+    try:
+        return saved_search(folder, mark) is not None
+    except ValueError:
+        return False
 
 
 def save_search(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -254,8 +255,11 @@ def holds_transitions(path: str | os.PathLike[str]) -> bool:
     path = Path(path).expanduser()
     if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
         return False
-    with zipfile.ZipFile(path) as archive:
-        names = {name.removesuffix(".npy").lower() for name in archive.namelist()}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {name.removesuffix(".npy").lower() for name in archive.namelist()}
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
+        return False  # whoever loads it says what is wrong
     there = [needed for needed in NEEDED if not names.isdisjoint(SPELLINGS[needed])]
     words = {name for name in names if len(name) > 2}
     spelled = [needed for needed in NEEDED if not words.isdisjoint(SPELLINGS[needed])]
@@ -270,11 +274,14 @@ def transition_names(
     Raises:
         ValueError: If they are not lists of text.
     """
-    with np.load(Path(path).expanduser(), allow_pickle=False) as archive:
-        keys = ("observation_names", "action_names")
-        if not set(keys) <= set(archive.files):
-            return None
-        named = [archive[key] for key in keys]
+    keys = ("observation_names", "action_names")
+    try:
+        with np.load(Path(path).expanduser(), allow_pickle=False) as archive:
+            if not set(keys) <= set(archive.files):
+                return None
+            named = [archive[key] for key in keys]
+    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, zlib.error) as error:
+        raise ValueError(f"{path}: expected an npz file, got a damaged one ({error})") from error
     for key, array in zip(keys, named, strict=True):
         if array.ndim != 1 or array.dtype.kind != "U":
             raise ValueError(

@@ -40,6 +40,7 @@ from isotropy.discovery.transitions._discover_transitions import discover_transi
 
 _LOG = logging.getLogger(__name__)
 _MOST_ROWS = 20_000
+_FEWEST_OF_CLASS = 10
 _TIME_FOR_GROUPS = 900.0  # seconds of a budget that leave time for a search among sets of groups
 
 
@@ -213,8 +214,15 @@ def discover(
         ]
     elif isinstance(rows, ImageData):
         search = {"study": study, "strategy": strategy, "children": children}
-        parts = _of_images(rows, chosen, candidates, search, common, patience, told)
+        shared = {**common, "level": common["level"] / (2 if reading.doubtful else 1)}
+        parts = _of_images(rows, chosen, candidates, search, shared, patience, told)
         parts = parts if asked else [_task_first(part) for part in parts]
+        if reading.doubtful and not any(len(part) for part in parts):
+            # no motion of an image: are they elements of a set?
+            assert isinstance(given, Dataset)
+            as_set = TaskData.of(given, None, None, None)
+            sets = PositionOptions(moving=False, **{**common, "level": common["level"] / 2})
+            parts.append(PositionSearch(as_set, sets, patience, told).findings())
     else:
         options = PositionOptions(
             permuting="permutations" in chosen and rows.arrangement.inputs > 1,
@@ -232,7 +240,7 @@ def discover(
         notes=(*notes, *found.notes),
         seconds=time.perf_counter() - started,
         reading=reading.words,
-        stopped=patience.stopped,
+        stopped=patience.why,
     )
 
 
@@ -262,18 +270,28 @@ def _as_data(x: Any, y: Any, task: Task | None, groups: Any) -> Dataset | Transi
         raise ValueError(
             f"{found.source}: expected targets that vary{classes}, got the same in every row"
         )
+    if found.task == "classification":
+        counts = found.y.bincount().sort(descending=True).values
+        if int(counts[1]) < _FEWEST_OF_CLASS:
+            raise ValueError(
+                f"{found.source}: expected at least {_FEWEST_OF_CLASS} rows of a second class, got "
+                f"{int(counts[1])}"
+            )
     return found
 
 
 def _at_most(
     data: Dataset | Transitions, most: int, seed: int
 ) -> tuple[Dataset | Transitions, list[str]]:
-    """Rows drawn at random where there are more than are looked at, and a note that says so."""
-    if isinstance(data, Transitions) or len(data) <= most:
+    """Rows in random order, no more than are looked at, and a note where there are more.
+
+    Files are often sorted, and whoever looks at some rows takes the first.
+    """
+    if isinstance(data, Transitions):
         return data, []
-    drawn = torch.randperm(len(data), generator=make_generator(seed))[:most].sort().values
-    note = f"{most} of {len(data)} rows were drawn at random"
-    return data.rows(drawn), [note]
+    drawn = torch.randperm(len(data), generator=make_generator(seed))[:most]
+    more = len(data) > most
+    return data.rows(drawn), [f"{most} of {len(data)} rows were drawn at random"] if more else []
 
 
 def _entries(data: Dataset | Transitions) -> int:

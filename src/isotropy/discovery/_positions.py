@@ -32,13 +32,14 @@ from isotropy.discovery.permutations._permutation_claim import (
     near_permutations,
     tried_line,
 )
-from isotropy.discovery.permutations._proposals import Proposals, propose
+from isotropy.discovery.permutations._proposals import Proposal, Proposals, propose
 
 # a predictor of the other kind is taken where it leaves so much less
 _BETTER = 1.05
 # shares of a budget by whose end proposals, continuous ones, tests and models are to be there
 _PROPOSED, _MOVED, _TESTED = 0.35, 0.6, 0.8
 _STAGES = 6
+_MOST_JOINS, _FEWEST_OF_RING = 6, 6
 _CURVE_IN_TIME = 60.0  # seconds of a search before its curve; a slow one does without
 
 
@@ -195,15 +196,17 @@ class PositionSearch:
             # models are compared on equal terms: both fitted to all rows but those of the test
             made = attempt("fitting models", lambda: seen.free_predictor(seed + 1))
             rival, fit = (free, False) if made is None else (made, True)
-        found = self._continuous_findings(fit)
         confirmed = [claim for claim in self._claims if claim.confirmed]
         shown = [c for c in confirmed if not any(c.is_within(other) for other in confirmed)]
+        shown = attempt("joining groups", partial(self._joined, shown)) or shown
+        self._leave_out_arbitrary_blocks(shown)
+        found = self._continuous_findings(fit)
         diagonal = self._proposals.convolution
-        if diagonal is not None and self._tests[len(self._claims)].confirmed:
+        if diagonal is not None and self._tests[-1].confirmed:
             # what turns a filter around is said with it
             turned = PairGroup(diagonal.name.generators, *reversed(diagonal.labels.shape))
             shown = [claim for claim in shown if not turned.contains(claim.group)]
-            test = self._tests[len(self._claims)]
+            test = self._tests[-1]
             finding = diagonal.finding(test, seen, outside, rival, fit)
             found.append(with_worth(finding, seen, outside, rival, seed))
         for claim in shown:
@@ -219,6 +222,59 @@ class PositionSearch:
         )
         nearly = [replace(one, layout=self.data.layout) for one in offer or []]
         return self._with_curves(found), nearly
+
+    def _joined(self, shown: list[PermutationClaim]) -> list[PermutationClaim]:
+        """What two groups generate holds if both do: it is claimed in their place, or one is not.
+
+        Of two that hold, but not what they generate, it is the one that costs more which holds
+        for these rows alone.
+        """
+        assert self._free is not None
+        options, left = self.options, list(shown)
+        for _ in range(_MOST_JOINS):
+            if len(left) < 2:
+                break
+            first, second = left[:2]
+            generators = (*first.group.generators, *second.group.generators)
+            group = PairGroup(generators, first.group.inputs, first.group.outputs)
+            chance = max(first.proposal.chance, second.proposal.chance)
+            proposal = Proposal(group, f"{first.proposal.method}, joined", chance)
+            claim = PermutationClaim.of(proposal, self.data)
+            (test,) = confirm_permutations(
+                [claim],
+                self._free,
+                self._outside,
+                margin=options.margin,
+                level=options.level,
+                seed=options.seed,
+            )
+            tests = [one.test for one in (first, second) if one.test is not None]
+            p_value = max([test.p_value, *(one.adjusted_p_value for one in tests)])
+            claim.test = replace(test, adjusted_p_value=p_value)
+            self._claims.append(claim)
+            if claim.confirmed:
+                left = [claim, *(c for c in left[2:] if not c.is_within(claim))]
+            else:
+                dearer = max((first, second), key=lambda one: one.test.effect if one.test else 0.0)
+                left.remove(dearer)
+        return left
+
+    def _leave_out_arbitrary_blocks(self, shown: Sequence[PermutationClaim]) -> None:
+        """Where positions are a ring, neighbours are no vector: nobody said that they were."""
+        a = self.data.arrangement
+        stay = np.arange(a.outputs)
+        shift = np.roll(np.arange(a.inputs), -1)
+        rings = [PairGroup(((shift, stay),), a.inputs, a.outputs)]
+        if a.inputs == a.outputs:
+            rings.append(PairGroup(((shift, shift),), a.inputs, a.outputs))
+        if a.inputs < _FEWEST_OF_RING or not any(
+            claim.group.contains(ring) for claim in shown for ring in rings
+        ):
+            return
+        for one in self._moved:
+            result = one.claim.result
+            if result is not None and len(result.chart.blocks) > 1 and not result.chart.suggested:
+                one.adjust([1.0] * len(one.p_values))
 
     def _permutation_finding(
         self, claim: PermutationClaim, rival: FreePredictor, fit: bool
@@ -346,7 +402,7 @@ class PositionSearch:
             trivial += self._continuous.trivial(free, self._fitted, self._outside, **given)
         diagonal = self._proposals.convolution
         if diagonal is not None:
-            test = self._tests[len(self._claims)]
+            test = self._tests[-1]
             tried.append(tried_line(diagonal.name, "diagonals", diagonal.chance, test))
         return tried, notes, trivial
 

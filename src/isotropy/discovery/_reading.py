@@ -30,6 +30,7 @@ class Reading:
         channels_first: Of sequences, whether channels come before positions.
         words: What there is, in a phrase.
         note: Why it was read so, where that is not plain; empty where it is.
+        doubtful: Whether images may be sets after all: nothing but their shape speaks for it.
 
     Example:
         >>> reading, _ = read_shape(Dataset(torch.rand(90, 24, 2), torch.rand(90, 1)), ())
@@ -41,6 +42,7 @@ class Reading:
     channels_first: bool
     words: str
     note: str = ""
+    doubtful: bool = False
 
 
 def read_shape(
@@ -94,7 +96,10 @@ def read_shape(
                 f"x of shape {(rows, *shape)} was read as images of one channel (--method "
                 "permutations, methods='permutations' for sequences and sets)"
             )
-            return Reading("images", False, words, "" if must_be_image else note), data
+            if must_be_image:
+                return Reading("images", False, words), data
+            doubtful = not _are_alike(data.x.flatten(1), shape[1])
+            return Reading("images", False, words, note, doubtful), data
         return _sequences(data, channels_first), data
     if len(shape) == 3:
         listed = " by ".join(map(str, shape))
@@ -144,9 +149,12 @@ def _is_image(shape: tuple[int, ...]) -> bool:
 
 
 def _is_picture(x: Tensor, side: int) -> bool:
-    """Whether columns are pixels: more alike one line apart than half a line, or two lines."""
-    if side < _FEWEST_PIXELS or side * side != x.shape[1]:
-        return False
+    """Whether columns are pixels of square pictures."""
+    return side >= _FEWEST_PIXELS and side * side == x.shape[1] and _are_alike(x, side)
+
+
+def _are_alike(x: Tensor, side: int) -> bool:
+    """Whether columns are more alike one line apart than half a line, or two lines."""
     rows = x[:_ROWS_LOOKED_AT].double()
     centred = rows - rows.mean(0)
     size = centred.square().sum(0).sqrt()

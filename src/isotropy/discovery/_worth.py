@@ -105,13 +105,9 @@ def with_curve(
         if strict is None:
             return finding
         free = free_of(few)
-        curve.append(
-            (
-                count,
-                _loss(_said(strict, outside.x), outside),
-                _loss(free.predict(outside.x), outside),
-            )
-        )
+        points = [_loss(p, outside) for p in (_said(strict, outside.x), free.predict(outside.x))]
+        if np.isfinite(points).all():
+            curve.append((count, points[0], points[1]))
     curve.append((told.fitted, told.strict, told.free))
     return replace(finding, comparison=replace(told, curve=tuple(curve)))
 

@@ -92,9 +92,9 @@ def _cost(finding: Finding) -> tuple[str, str] | str:
     if math.isnan(finding.effect):
         return "nothing can be learned"
     low, high = finding.interval
-    limits = (
-        "" if math.isinf(low) or math.isinf(high) else f"95 %: {_limit(low)} to {_limit(high)}; "
-    )
+    limits = ""
+    if not (math.isinf(low) or math.isinf(high)):
+        limits = f"{_limit(low)} to {_limit(high)}, each limit at 95 %; "
     return percent(finding.effect), f"{limits}margin {percent(finding.margin)}"
 
 
@@ -156,8 +156,9 @@ def _effects(found: Findings, shown: Sequence[Finding], plots: Plots) -> str:
     more = f" The first {_MOST_ROWS} are shown." if left > 0 else ""
     return (
         f"<figure class='block'>{plots.add(figure, label, _ROW * len(points) + _FRAME)}"
-        "<figcaption>What each symmetry costs, with 95 % limits where it was tested: a full dot is "
-        f"confirmed, a cross is not. Shaded: what counts as a symmetry.{more}</figcaption></figure>"
+        "<figcaption>What each symmetry costs, with limits at 95 % each where it was tested: a "
+        "full dot is confirmed, a cross is not. Shaded: what counts as a symmetry."
+        f"{more}</figcaption></figure>"
     )
 
 

@@ -16,6 +16,7 @@ from isotropy.groups import orthonormal_span
 _NAMED = 1e-12
 _ROUNDING = 1e-8
 _MUCH_NEARER = 1.0 / 3.0
+_MOST_ELEMENTS = 80
 
 
 def exact_near(target: Array, frame: Array, error: float) -> tuple[Array, bool] | None:
@@ -37,6 +38,8 @@ def exact_near(target: Array, frame: Array, error: float) -> tuple[Array, bool] 
     found = rounded_at_once(target, frame, error)
     if found is not None:
         return found, True
+    if count > _MOST_ELEMENTS:
+        return None  # a group so large would have been simple, and the search takes very long
     found = _structured_near(target, error)
     return None if found is None else nicest(_as_named(found), target, frame, error)
 

@@ -9,6 +9,13 @@ from isotropy.discovery._findings import Findings
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_search import ImageSearch
 
+# shares of a budget by whose end a stage is to be done
+_SHARES = {
+    "fitting predictors of images": 0.5,
+    "learning the types of layers": 0.7,
+    "confirming motions of images": 0.9,
+}
+
 
 def discover_images(
     data: ImageData,
@@ -58,5 +65,5 @@ def discover_images(
         if patience is None:
             work()
         else:
-            patience.attempt(words, work, needed=needed)
+            patience.attempt(words, work, share=_SHARES.get(words, 1.0), needed=needed)
     return search.so_far()

@@ -77,7 +77,8 @@ class ImageSearch:
         self.data, self.margin, self.level, self.seed = data, margin, level, seed
         self._tell = tell or (lambda step: None)
         self.some_layers = some_layers
-        shares = _THIRDS if len(data.x) < _FEW_ROWS else _MORE_TO_FIT
+        units = len(data.x) if data.groups is None else len(np.unique(data.groups))
+        shares = _THIRDS if units < _FEW_ROWS else _MORE_TO_FIT
         find, fit, held = three_way_split(
             len(data.x), fractions=shares, seed=seed, groups=data.groups
         )
