@@ -267,7 +267,7 @@ def slow_or_fast(rng: Rng) -> Arrays:
     return {"x": x + 0.4 * rng.normal(size=x.shape), "y": y}
 
 
-@task("sequences", r"^Z\(12\) |^D\(12\) ")
+@task("sequences", r"^Z\(12\) |^D\(12\) ", r"SO11p|SO⁺\(1,1\)")
 def a_motif_somewhere(rng: Rng) -> Arrays:
     x = rng.normal(size=(4000, 12, 2))
     h = x[..., 0] * np.roll(x[..., 1], 1, 1)

@@ -19,9 +19,9 @@ _WORDS: dict[Method, str] = {
 }
 # seconds on one core of a few years' age: to begin with, and for each million of entries
 _SECONDS: dict[Method, tuple[float, float]] = {
-    "permutations": (12.0, 150.0),
-    "generators": (15.0, 150.0),
-    "layers": (45.0, 60.0),
+    "permutations": (15.0, 600.0),
+    "generators": (15.0, 600.0),
+    "layers": (45.0, 40.0),
     "groups": (300.0, 300.0),
     "transitions": (20.0, 60.0),
 }
@@ -41,7 +41,7 @@ class Plan:
     Example:
         >>> reading = Reading("vectors", False, "500 vectors of 8 columns")
         >>> print(Plan(reading, ("permutations",), 4000))
-        500 vectors of 8 columns; looking for permutations of columns, steps or elements; about 10 s
+        500 vectors of 8 columns; looking for permutations of columns, steps or elements; about 20 s
     """
 
     reading: Reading
