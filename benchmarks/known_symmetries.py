@@ -498,7 +498,7 @@ def spread_of_six_points(rng: Rng) -> Arrays:
     return {"x": x, "y": noisy(rng, np.sqrt((d**2).sum((1, 2))) + 0.1 * (d**4).sum((1, 2)))}
 
 
-@task("blocks", r"^S?O\(3\)", r"O\(3\)|S\(|Z\(")
+@task("blocks", r"^S?O\(3\)|Sp\(", r"S\(|Z\(|order")
 def angular_momentum(rng: Rng) -> Arrays:
     r, v = rng.normal(size=(2, 2000, 2, 3))
     y = np.cross(r, v).sum(1)

@@ -19,6 +19,12 @@ from isotropy.discovery.search import GridChild
 NAMES = "horizontal flip, vertical scramble"
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is saved by default goes to the folder that one is in."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stripes on the left or on the right, top and bottom halves swapped or not."""

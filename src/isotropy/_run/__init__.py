@@ -8,6 +8,7 @@ from isotropy._run._memory import amount, available_bytes, require_memory
 from isotropy._run._patience import OutOfTime, Patience, seconds_of, time_in_words
 from isotropy._run._progress import ProgressCallback, Step, terminal_progress
 from isotropy._run._seeds import generator, spawn
+from isotropy._run._threads import one_thread
 
 __all__ = [
     "Checkpoint",
@@ -21,6 +22,7 @@ __all__ = [
     "cache_folder",
     "generator",
     "json_text",
+    "one_thread",
     "replaced_contents",
     "require_memory",
     "seconds_of",

@@ -192,12 +192,12 @@ def discover(
             found[name] = run.found(name, one)
             if found[name].stopped.startswith("interrupted"):
                 break
-    lost = run.saved(found, tasks)
+    lost = run.saved(found)
     if certify and lost is None:
         for name, findings in found.items():
             if not findings.stopped:
                 found[name] = run.certified(name, findings, tasks[name], delta, tolerance)
-        lost = run.saved(found, tasks)
+        lost = run.saved(found)
     answer = _together(found, named=data is None)
     if folder is not None and lost is None:
         answer["saved"] = str(folder)

@@ -103,9 +103,7 @@ class DiscoverRun:
         self._loaded.discard(name)
         return with_certificates(findings, pairs, self._place(name))
 
-    def saved(
-        self, found: "dict[str, Findings]", tasks: "dict[str, Dataset | Transitions]"
-    ) -> str | None:
+    def saved(self, found: "dict[str, Findings]") -> str | None:
         """Save all of it; in a sentence why not, where that failed."""
         if self._folder is None:
             return None
@@ -124,12 +122,11 @@ class DiscoverRun:
                     findings,
                     folder,
                     title=Path(name).name,
-                    data=_described(tasks[name]),
                     mark=self._marks[name],
                     certificates=self._pairs.get(name, {}),
                 )
             if self._examples:
-                self._save_common_page(found, tasks)
+                self._save_common_page(found)
         except OSError as error:
             return (
                 f"{self._folder}: expected to save what was found, got "
@@ -137,14 +134,12 @@ class DiscoverRun:
             )
         return None
 
-    def _save_common_page(
-        self, found: "dict[str, Findings]", tasks: "dict[str, Dataset | Transitions]"
-    ) -> None:
+    def _save_common_page(self, found: "dict[str, Findings]") -> None:
         from isotropy.report import DemoCase, write_demo_page
 
         assert self._folder is not None
         cases = [
-            DemoCase(name, findings, _described(tasks[name]), str(self._place(name)))
+            DemoCase(name, findings, folder=str(self._place(name)))
             for name, findings in found.items()
         ]
         words = "Data in, named symmetry out, with the model that has it and a test that it holds."
@@ -190,12 +185,3 @@ def _certified(
         except CannotCertify as error:
             pairs.append(str(error))
     return pairs
-
-
-def _described(data: "Dataset | Transitions") -> str:
-    from isotropy.data import Transitions
-
-    if not isinstance(data, Transitions):
-        return str(data)
-    sizes = data.observations.shape[1], data.actions.shape[1]
-    return f"{len(data)} transitions, observations of {sizes[0]} entries, actions of {sizes[1]}"

@@ -115,7 +115,6 @@ def save_search(
     folder: Path,
     *,
     title: str,
-    data: str,
     mark: str,
     certificates: "Mapping[int, CertifiedFinding]",
 ) -> None:
@@ -125,7 +124,6 @@ def save_search(
         found: What was found.
         folder: Where to.
         title: The heading of the report.
-        data: What was searched, in a phrase.
         mark: The ``fingerprint`` of the search.
         certificates: Pairs of certificates, by the number of their finding from 0 on.
     """
@@ -137,7 +135,7 @@ def save_search(
         for number, pair in certificates.items():
             for kind, one in (("with", pair.with_symmetry), ("without", pair.without)):
                 one.save(new / f"{kind}-{number + 1}.iso")
-        write_finding_page(found, new / _REPORT, title=title, data=data, folder=str(folder))
+        write_finding_page(found, new / _REPORT, title=title, folder=str(folder))
         state = {"format": _FORMAT, "mark": mark, "complete": not found.stopped}
         write_json(new / _SEARCH, state)
 

@@ -34,7 +34,8 @@ def answer(found: Findings) -> str:
         if found.nearly:
             words += f", but {found.nearly[0].name} holds nearly: a soft model gains by it"
         elif found.partly:
-            words += f" of the task; {found.partly[0].name} may be built in"
+            words = "No symmetry of the task was found"
+            words += f"; {found.partly[0].name} may be built into a network"
         elif found.trivial:
             words += f" but a trivial one: {found.trivial[0].trivial}"
         words += "."

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.utils import data as torch_data
 
-from isotropy._run import Patience, ProgressCallback, seconds_of
+from isotropy._run import Patience, ProgressCallback, one_thread, seconds_of
 from isotropy._run import generator as make_generator
 from isotropy.data import Dataset, Transitions, load
 from isotropy.discovery._findings import Findings
@@ -197,42 +197,43 @@ def discover(
     common: dict[str, Any] = {"margin": margin, "level": level, "fit_models": fit_models}
     common |= {"seed": seed}
     told = plan.timed(progress)
-    if isinstance(rows, Transitions):
-        names = entry_names or (None, None)
-        parts = [
-            _attempted(
-                patience,
-                "looking at transitions",
-                lambda: discover_transitions(
-                    rows,
-                    observation_names=names[0],
-                    action_names=names[1],
-                    progress=patience.watched(told),
-                    **common,
-                ),
+    with one_thread():
+        if isinstance(rows, Transitions):
+            names = entry_names or (None, None)
+            parts = [
+                _attempted(
+                    patience,
+                    "looking at transitions",
+                    lambda: discover_transitions(
+                        rows,
+                        observation_names=names[0],
+                        action_names=names[1],
+                        progress=patience.watched(told),
+                        **common,
+                    ),
+                )
+            ]
+        elif isinstance(rows, ImageData):
+            search = {"study": study, "strategy": strategy, "children": children}
+            shared = {**common, "level": common["level"] / (2 if reading.doubtful else 1)}
+            parts = _of_images(rows, chosen, candidates, search, shared, patience, told)
+            parts = parts if asked else [_task_first(part) for part in parts]
+            if reading.doubtful and not any(len(part) for part in parts):
+                # no motion of an image: are they elements of a set?
+                assert isinstance(given, Dataset)
+                as_set = TaskData.of(given, None, None, None)
+                sets = PositionOptions(moving=False, **{**common, "level": common["level"] / 2})
+                parts.append(PositionSearch(as_set, sets, patience, told).findings())
+        else:
+            options = PositionOptions(
+                permuting="permutations" in chosen and rows.arrangement.inputs > 1,
+                moving="generators" in chosen,
+                candidates=candidates,
+                blocks=blocks,
+                near_margin=near_margin if fit_models and near_margin > margin else 0.0,
+                **common,
             )
-        ]
-    elif isinstance(rows, ImageData):
-        search = {"study": study, "strategy": strategy, "children": children}
-        shared = {**common, "level": common["level"] / (2 if reading.doubtful else 1)}
-        parts = _of_images(rows, chosen, candidates, search, shared, patience, told)
-        parts = parts if asked else [_task_first(part) for part in parts]
-        if reading.doubtful and not any(len(part) for part in parts):
-            # no motion of an image: are they elements of a set?
-            assert isinstance(given, Dataset)
-            as_set = TaskData.of(given, None, None, None)
-            sets = PositionOptions(moving=False, **{**common, "level": common["level"] / 2})
-            parts.append(PositionSearch(as_set, sets, patience, told).findings())
-    else:
-        options = PositionOptions(
-            permuting="permutations" in chosen and rows.arrangement.inputs > 1,
-            moving="generators" in chosen,
-            candidates=candidates,
-            blocks=blocks,
-            near_margin=near_margin if fit_models and near_margin > margin else 0.0,
-            **common,
-        )
-        parts = [PositionSearch(rows, options, patience, told).findings()]
+            parts = [PositionSearch(rows, options, patience, told).findings()]
     found = Findings.merged(parts)
     notes = [note for note in (*_said(given), *drawn, reading.note) if note]
     return replace(

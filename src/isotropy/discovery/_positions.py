@@ -26,6 +26,7 @@ from isotropy.discovery.generators._continuous_model import fit_continuous_model
 from isotropy.discovery.generators._search import Blocks, CannotTell
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.discovery.permutations._against_subgroups import held_against_subgroups
 from isotropy.discovery.permutations._permutation_claim import (
     PermutationClaim,
     confirm_permutations,
@@ -199,6 +200,8 @@ class PositionSearch:
         confirmed = [claim for claim in self._claims if claim.confirmed]
         shown = [c for c in confirmed if not any(c.is_within(other) for other in confirmed)]
         shown = attempt("joining groups", partial(self._joined, shown)) or shown
+        if fit:
+            shown = attempt("holding groups against smaller ones", partial(self._held, shown)) or []
         self._leave_out_arbitrary_blocks(shown)
         found = self._continuous_findings(fit)
         diagonal = self._proposals.convolution
@@ -222,6 +225,26 @@ class PositionSearch:
         )
         nearly = [replace(one, layout=self.data.layout) for one in offer or []]
         return self._with_curves(found), nearly
+
+    def _held(self, shown: list[PermutationClaim]) -> list[PermutationClaim]:
+        assert self._free is not None
+        options = self.options
+        kept = held_against_subgroups(
+            shown,
+            self._free,
+            self._seen,
+            self._outside,
+            self.data,
+            margin=options.margin,
+            level=options.level,
+            seed=options.seed,
+        )
+        for claim in shown:
+            if claim not in kept and claim.test is not None:
+                # a network with a smaller group does better
+                claim.test = replace(claim.test, adjusted_p_value=1.0)
+        self._claims += [claim for claim in kept if claim not in self._claims]
+        return kept
 
     def _joined(self, shown: list[PermutationClaim]) -> list[PermutationClaim]:
         """What two groups generate holds if both do: it is claimed in their place, or one is not.

@@ -1,0 +1,117 @@
+"""Whether a smaller group does better: what a predictor has not learned may break a large one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from isotropy.discovery._symmetric_model import fit_symmetric_model
+from isotropy.discovery._task_data import TaskData
+from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
+from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.discovery.permutations._natural_groups import natural_groups
+from isotropy.discovery.permutations._permutation_claim import (
+    PermutationClaim,
+    confirm_permutations,
+)
+from isotropy.discovery.permutations._proposals import Proposal, _with_outputs
+
+_SURELY = 2.0  # standard errors
+
+
+def held_against_subgroups(
+    claims: Sequence[PermutationClaim],
+    free: FreePredictor,
+    seen: TaskData,
+    outside: TaskData,
+    data: TaskData,
+    *,
+    margin: float,
+    level: float,
+    seed: int,
+) -> list[PermutationClaim]:
+    """The claims, each replaced by shifts within it whose network surely does better.
+
+    A free predictor of few rows may have learned a part that has more symmetry than the task, the
+    linear one of a filter, say. A network with shifts alone learns the rest from the same rows: if
+    it is better than one with the larger group by more than the margin, the larger group does not
+    hold. Only where the free predictor leaves more than the margin.
+
+    Args:
+        claims: Those that are confirmed.
+        free: The predictor that they were confirmed with.
+        seen: The rows to fit networks to.
+        outside: The rows to compare them on, which no other part has seen.
+        data: All of the data, for names.
+        margin: The largest cost that counts as a symmetry.
+        level: Of the tests.
+        seed: Of networks and random elements.
+    """
+    if free.share_left(outside.x, outside.y, outside.task) <= margin:
+        return list(claims)
+    constant = free.constant.expand(len(outside.x), -1)
+    flat = sample_losses(constant, outside.y, outside.task).numpy()
+    losses: dict[int, NDArray[np.float64]] = {}
+
+    def of_network(claim: PermutationClaim) -> NDArray[np.float64]:
+        if id(claim) not in losses:
+            model, _ = fit_symmetric_model(
+                claim.symmetry,
+                seen.x,
+                seen.y,
+                seen.task,
+                linear=False,
+                groups=seen.groups,
+                seed=seed,
+            )
+            with torch.no_grad():
+                said = model(outside.x.to(model.x_mean)).double()
+            losses[id(claim)] = sample_losses(said, outside.y, outside.task).numpy()
+        return losses[id(claim)]
+
+    found = []
+    for claim in claims:
+        best = claim
+        for group in _shifts_within(claim.group):
+            proposal = Proposal(group, claim.proposal.method, claim.proposal.chance)
+            smaller = PermutationClaim.of(proposal, data)
+            apart = of_network(best) - of_network(smaller)
+            can_be_learned = float(flat.mean() - of_network(smaller).mean())
+            error = float(apart.std(ddof=1)) / np.sqrt(len(apart))
+            if apart.mean() > max(margin * can_be_learned, _SURELY * error):
+                (test,) = confirm_permutations(
+                    [smaller], free, outside, margin=margin, level=level, seed=seed
+                )
+                assert claim.test is not None
+                p_value = max(test.p_value, claim.test.adjusted_p_value)
+                smaller.test = replace(test, adjusted_p_value=p_value)
+                best = smaller
+        if best.confirmed:
+            found.append(best)
+    return found
+
+
+def _shifts_within(group: PairGroup) -> list[PairGroup]:
+    """Reflections and shifts of all positions, then shifts alone, where a group has more."""
+    n, m = group.inputs, group.outputs
+    shift = np.roll(np.arange(n), -1)
+    found = []
+    for natural in natural_groups(n, m):
+        one = _with_outputs(natural, m)
+        rings = [PairGroup(((shift, out),), n, m) for out in _outputs(shift, m)]
+        if (
+            one.order in (n, 2 * n)
+            and one.order < group.order
+            and any(one.contains(ring) for ring in rings)
+            and group.contains(one)
+        ):
+            found.append(one)
+    return sorted(found, key=lambda one: -one.order)
+
+
+def _outputs(shift: NDArray[np.int64], m: int) -> list[NDArray[np.int64]]:
+    return [np.arange(m), shift] if m == len(shift) else [np.arange(m)]
