@@ -331,7 +331,10 @@ def test_bad_options_are_refused_before_anything_is_trained(options, sentence, t
 @pytest.mark.parametrize(
     ("x", "sentence"),
     [
-        (np.zeros((90, 7)), "for the method 'groups', got 2 axes"),
+        (
+            np.zeros((90, 7)),
+            "expected the method 'generators' or 'permutations' for vectors, got groups",
+        ),
         ([np.zeros((4, 4)), np.zeros((4, 5))], "expected inputs of one shape"),
         (np.random.default_rng(0).normal(size=(90, 70, 4)), "expected images of at most 64 by 64"),
     ],

@@ -15,7 +15,7 @@ from isotropy.cli._discover_run import DiscoverRun
 from isotropy.cli._discover_saving import default_folder, require_folder
 from isotropy.cli._discover_text import discovery_text
 from isotropy.cli._frame import BAD_INPUT, INTERRUPTED, Answer, Frame, complain, verb
-from isotropy.cli._group_search import StrategyOption, require_search, telling_what_is_kept
+from isotropy.cli._group_search import StrategyOption, require_search, say_what_is_kept
 
 if TYPE_CHECKING:
     from isotropy.data import Dataset, Transitions
@@ -187,11 +187,12 @@ def discover(
     }
     run = DiscoverRun(frame, asked, names, budget, study, folder, resume, data is None)
     found: dict[str, Findings] = {}
-    with telling_what_is_kept(searching, study):
-        for name, one in tasks.items():
-            found[name] = run.found(name, one)
-            if found[name].stopped.startswith("interrupted"):
-                break
+    for name, one in tasks.items():
+        found[name] = run.found(name, one)
+        if found[name].stopped.startswith("interrupted"):
+            if searching:
+                say_what_is_kept(study)
+            break
     lost = run.saved(found)
     if certify and lost is None:
         for name, findings in found.items():

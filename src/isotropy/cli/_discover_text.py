@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from isotropy._run import time_in_words
-
 if TYPE_CHECKING:
     from isotropy.discovery import Finding, Findings
 
@@ -16,6 +14,8 @@ def discovery_text(found: "Mapping[str, Findings]", saved: "Mapping[str, str]") 
         found: What was found in each set of data, by its name.
         saved: Where it was saved, by the same names; empty where it was not.
     """
+    from isotropy._run import time_in_words
+
     brief = len(found) > 1
     lines: list[str] = []
     for name, findings in found.items():

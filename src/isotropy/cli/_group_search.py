@@ -1,8 +1,6 @@
 """What ``isotropy discover --method groups`` takes beside, and what it says when interrupted."""
 
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 
 _LOG = logging.getLogger(__name__)
@@ -45,21 +43,14 @@ def require_search(
         raise ValueError(f"expected at least one child, got {children}")
 
 
-@contextmanager
-def telling_what_is_kept(searching: bool, study: str | None) -> Iterator[None]:
-    """Say what is left of a search that is interrupted.
+def say_what_is_kept(study: str | None) -> None:
+    """Say what is left of a search that was interrupted.
 
     Args:
-        searching: Whether groups are searched for.
         study: Where it keeps what is trained, if it does.
     """
-    try:
-        yield
-    except KeyboardInterrupt:
-        if searching:
-            _LOG.warning(
-                "nothing is kept: with --study FILE, what is trained would be"
-                if study is None
-                else "the children that are trained are in the study; the same command goes on"
-            )
-        raise
+    _LOG.warning(
+        "nothing is kept: with --study FILE, what is trained would be"
+        if study is None
+        else "the children that are trained are in the study; the same command goes on"
+    )

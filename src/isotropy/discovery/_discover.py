@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import time
 from collections.abc import Sequence
@@ -38,7 +37,6 @@ from isotropy.discovery.images._group_search import discover_groups
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.transitions._discover_transitions import discover_transitions
 
-_LOG = logging.getLogger(__name__)
 _MOST_ROWS = 20_000
 _FEWEST_OF_CLASS = 10
 _TIME_FOR_GROUPS = 900.0  # seconds of a budget that leave time for a search among sets of groups
@@ -160,6 +158,7 @@ def discover(
         ConnectionError: If the database of the study cannot be reached.
 
     Example:
+        >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> x = rng.normal(size=(300, 5))
         >>> found = discover(x, x.sum(1) + 0.1 * rng.normal(size=300))
@@ -171,6 +170,10 @@ def discover(
     if not 0 <= near_margin < 1:
         raise ValueError(f"expected a near_margin of at least 0 and below 1, got {near_margin!r}")
     seconds = None if budget is None else seconds_of(budget)
+    if chosen == ("transitions",) and not isinstance(X, Transitions):
+        raise ValueError(
+            f"expected Transitions for the method 'transitions', got {type(X).__name__}"
+        )
     given = _as_data(X, y, task, groups)
     asked = () if chosen == METHODS else chosen
     reading, given = read_shape(given, asked, channels_first)
@@ -180,7 +183,7 @@ def discover(
     _refuse(reading, chosen, y, task, groups, blocks, entry_names, channels_first, candidates)
     if "groups" not in chosen:
         refuse_search_options(study, strategy, children)
-    given, drawn = _at_most(given, _MOST_ROWS, seed)
+    given, drawn = _at_most(given, _MOST_ROWS, seed, shuffled=reading.kind != "images")
     rows: TaskData | ImageData | Transitions
     if isinstance(given, Transitions):
         rows = given
@@ -192,7 +195,6 @@ def discover(
     if not isinstance(rows, Transitions):
         three_way_split(len(rows.x), groups=rows.groups)  # are there enough?
     plan = Plan(reading, chosen, _entries(given), seconds)
-    _LOG.info("%s", plan)
     patience = Patience(seconds, keep_on_interrupt=keep_on_interrupt)
     common: dict[str, Any] = {"margin": margin, "level": level, "fit_models": fit_models}
     common |= {"seed": seed}
@@ -282,13 +284,14 @@ def _as_data(x: Any, y: Any, task: Task | None, groups: Any) -> Dataset | Transi
 
 
 def _at_most(
-    data: Dataset | Transitions, most: int, seed: int
+    data: Dataset | Transitions, most: int, seed: int, *, shuffled: bool
 ) -> tuple[Dataset | Transitions, list[str]]:
     """Rows in random order, no more than are looked at, and a note where there are more.
 
-    Files are often sorted, and whoever looks at some rows takes the first.
+    Files are often sorted, and whoever looks at some rows takes the first. Of images rows are drawn
+    wherever some will do.
     """
-    if isinstance(data, Transitions):
+    if isinstance(data, Transitions) or (not shuffled and len(data) <= most):
         return data, []
     drawn = torch.randperm(len(data), generator=make_generator(seed))[:most]
     more = len(data) > most

@@ -35,6 +35,11 @@ def known_methods(methods: Any) -> tuple[Method, ...]:
     known = (*METHODS, *_ON_REQUEST)
     if not chosen or not set(chosen) <= set(known):
         raise ValueError(f"expected methods among {', '.join(known)}, got {methods!r:.80}")
+    if "groups" in chosen and len(set(chosen)) > 1:
+        raise ValueError(
+            "expected the method 'groups' alone, since it corrects for its own claims only, got "
+            f"{', '.join(chosen)}"
+        )
     return tuple(dict.fromkeys(chosen))
 
 
@@ -57,10 +62,6 @@ def suiting_methods(methods: tuple[Method, ...], kind: Kind) -> tuple[Method, ..
         return suiting
     there = " or ".join(repr(method) for method in sorted(_SUITING[kind]))
     what = {"vectors": "vectors", "sequences": "sequences and sets"}.get(kind, kind)
-    if set(methods) == {"transitions"}:
-        raise ValueError(
-            f"expected Transitions for the method 'transitions', got data read as {what}"
-        )
     raise ValueError(f"expected the method {there} for {what}, got {', '.join(methods)}")
 
 

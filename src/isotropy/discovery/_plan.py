@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from isotropy._run import ProgressCallback, Step, time_in_words
 from isotropy.discovery._methods import Method
 from isotropy.discovery._reading import Reading
 
+_LOG = logging.getLogger(__name__)
 _WORDS: dict[Method, str] = {
     "permutations": "permutations of columns, steps or elements",
     "generators": "continuous symmetries (rotations, boosts, scalings, translations)",
@@ -67,14 +69,18 @@ class Plan:
         )
 
     def timed(self, progress: ProgressCallback | None) -> ProgressCallback:
-        """A callback that adds how long it will still take, by this plan and what is done of it.
+        """A callback that adds how long it will still take, and logs the plan when work begins.
 
         Args:
-            progress: Told of each step, its units seconds.
+            progress: Told of each step.
         """
         started = time.monotonic()
+        told: list[bool] = []
 
         def tell(step: Step) -> None:
+            if not told:  # once options have been checked and work begins
+                told.append(True)
+                _LOG.info("%s", self)
             if progress is None:
                 return
             spent = time.monotonic() - started
@@ -85,6 +91,6 @@ class Plan:
             )
             left = max(guess - spent, guess * (1 - share) * 0.5, 1.0)
             message = f"{step.message}, about {time_in_words(left)} left"
-            progress(Step(round(spent), round(spent + left), message))
+            progress(Step(step.done, step.total, message))
 
         return tell

@@ -41,6 +41,7 @@ _BETTER = 1.05
 _PROPOSED, _MOVED, _TESTED = 0.35, 0.6, 0.8
 _STAGES = 6
 _MOST_JOINS, _FEWEST_OF_RING = 6, 6
+_NAMELESS = "permutation group"
 _CURVE_IN_TIME = 60.0  # seconds of a search before its curve; a slow one does without
 
 
@@ -250,7 +251,8 @@ class PositionSearch:
         """What two groups generate holds if both do: it is claimed in their place, or one is not.
 
         Of two that hold, but not what they generate, it is the one that costs more which holds
-        for these rows alone.
+        for these rows alone. The same where what they generate has no name: where classes lie far
+        apart many permutations do no harm.
         """
         assert self._free is not None
         options, left = self.options, list(shown)
@@ -275,7 +277,7 @@ class PositionSearch:
             p_value = max([test.p_value, *(one.adjusted_p_value for one in tests)])
             claim.test = replace(test, adjusted_p_value=p_value)
             self._claims.append(claim)
-            if claim.confirmed:
+            if claim.confirmed and not claim.name.name.startswith(_NAMELESS):
                 left = [claim, *(c for c in left[2:] if not c.is_within(claim))]
             else:
                 dearer = max((first, second), key=lambda one: one.test.effect if one.test else 0.0)
@@ -324,19 +326,20 @@ class PositionSearch:
         assert smooth is not None
         seen, outside = self._seen, self._outside
 
+        given = (self._moved, smooth, seen, outside)
+
         def made() -> tuple[FreePredictor, tuple[list[Finding], list[dict[str, Any]]]]:
             # models are compared on equal terms: both fitted to all rows but those of the test
             rival = smooth_predictor(seen, seed + 1)
-            return rival, continuous.findings(self._moved, smooth, seen, outside, rival, seed=seed)
+            return rival, continuous.findings(*given, rival, fit_models=True, seed=seed)
 
-        fit = fit and any(
-            one.action.test.confirmed and not one.claim.homogeneous for one in self._moved
-        )
-        models = self.patience.attempt("fitting models", made) if fit else None
+        models = None
+        standing = [one.claim for one in self._moved if one.action.test.confirmed]
+        if fit and not all(claim.homogeneous for claim in standing):
+            models = self.patience.attempt("fitting models", made)
+            fit = models is not None
         if models is None:
-            found, self._lines = continuous.findings(
-                self._moved, smooth, seen, outside, None, seed=seed
-            )
+            found, self._lines = continuous.findings(*given, None, fit_models=fit, seed=seed)
             return found
         rival, (found, self._lines) = models
         return [with_worth(one, seen, outside, rival, seed) for one in found]

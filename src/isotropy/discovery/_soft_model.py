@@ -32,6 +32,7 @@ UNBOUND = 1e6  # a variance with which a linear layer is as good as free
 _LINEAR_FREE = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e2, 1e4, UNBOUND)
 # it starts from a model that is fitted, so it takes fewer
 _STEPS = 400
+_RATE = 3e-3  # they start from a model that is fitted
 
 
 def fit_soft_model(
@@ -107,6 +108,7 @@ def fit_soft_model(
                 draws,
                 penalty=_prior(len(rest)),
                 steps=_STEPS,
+                learning_rate=_RATE,
                 weight_decay=0.0,
             )
         if soft is None or reached < best:

@@ -243,6 +243,7 @@ class ContinuousClaims:
         outside: TaskData,
         rival: FreePredictor | None,
         *,
+        fit_models: bool,
         seed: int,
     ) -> tuple[list[Finding], list[dict[str, Any]]]:
         """What stands, and a line for each claim that was tested.
@@ -252,12 +253,13 @@ class ContinuousClaims:
             free: The predictor that they were tested with.
             seen: All rows but those of the test.
             outside: The rows of the test.
-            rival: A predictor fitted to the rows seen, which models are compared with; None to fit
-                no models.
+            rival: A predictor fitted to the rows seen, which models are compared with, where there
+                are any.
+            fit_models: Whether to fit models.
             seed: Of these.
         """
         standing = _shown([one for one in tested if one.action.test.confirmed])
-        fit_models, rival = rival is not None, rival or free
+        rival = rival or free
         found = [
             self.finding(
                 one, free, seen=seen, outside=outside, rival=rival, fit_models=fit_models, seed=seed

@@ -175,7 +175,9 @@ def find_generators(
         ):
             # models are compared on equal terms: both fitted to all rows but those of the test
             rival = smooth_predictor(seen, seed + 1)
-        found, tried = claims.findings(tested, free, seen, outside, rival, seed=seed)
+        found, tried = claims.findings(
+            tested, free, seen, outside, rival, fit_models=fit_models, seed=seed
+        )
         standing = [
             one.claim.result
             for one in tested
