@@ -338,10 +338,10 @@ def test_a_continuous_symmetry_is_offered_too(tmp_path, monkeypatch):
     kernel = lambda *given, **options: nothing  # noqa: E731
     monkeypatch.setattr(f"{room}.confirming._free_predictor.fit_kernel", kernel)
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(300, 2))
+    x = rng.normal(size=(600, 2))
     around = np.sin(2 * np.hypot(*x.T))
     y = 0.9 * (around - around.mean()) / around.std() + 0.45 * x[:, 0]
-    found = discover(x, y + 0.05 * rng.normal(size=300), methods="generators")
+    found = discover(x, y + 0.05 * rng.normal(size=600), methods="generators")
     assert len(found) == 0
     (near,) = found.nearly
     assert near.name == "SO(2), acting on (x0, x1)"

@@ -147,7 +147,7 @@ def discover(
         progress: Told what is being done.
 
     Returns:
-        The findings, ranked: those that are sure, with p-values of at most 0.001, come first; of
+        The findings, ranked: those that are sure, with p-values of at most 0.01, come first; of
         these the continuous ones, the largest first. Empty where nothing holds. Unless methods
         are named, what holds of layers alone is in ``Findings.partly``.
 

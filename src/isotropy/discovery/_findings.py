@@ -14,7 +14,7 @@ from isotropy.discovery._finding_files import FORMAT, made_folder, read_format
 from isotropy.discovery._notebook import findings_html
 
 _LIST = "findings.json"
-_SURE = 1e-3  # smaller p-values are no reason to prefer one finding to a larger one
+_SURE = 1e-2  # smaller p-values are no reason to prefer one finding to a larger one
 _PLACES = {
     "findings": "finding",
     "trivial": "trivial",
@@ -80,7 +80,7 @@ class Findings(Sequence[Finding]):
         """What several searches of the same data found, ranked.
 
         Those of the whole task come before those of layers of a network, then those that are sure,
-        with p-values of at most 0.001; of these the continuous ones, the largest first.
+        with p-values of at most 0.01; of these the continuous ones, the largest first.
 
         Example:
             >>> small, large = (Finding(f"S({n})", f"S({n})", "", "", order=n) for n in (2, 3))
