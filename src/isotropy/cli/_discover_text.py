@@ -34,7 +34,7 @@ def discovery_text(found: "Mapping[str, Findings]", saved: "Mapping[str, str]") 
             lines.append(f"  report: {saved[name]}")
         lines.append("")
     seconds = sum(findings.seconds for findings in found.values())
-    lines.append(f"{time_in_words(seconds)}")
+    lines.append(f"searched for {time_in_words(seconds)}")
     return "\n".join(lines)
 
 
@@ -80,7 +80,9 @@ def _tried(one: "str | Mapping[str, Any]") -> str:
     from isotropy.discovery._finding import shown_p_value
 
     effect = one.get("effect")
-    cost = "" if effect is None or effect != effect else f", costs {_percent(effect)}"
+    cost = ""
+    if effect is not None and effect == effect:
+        cost = f", {'costs' if effect >= 0 else 'saves'} {_percent(abs(effect))}"
     if one["p_value"] is None:
         return f"{one['name']}: not promising{cost}"
     verdict = "confirmed" if one["confirmed"] else "not confirmed"
@@ -88,4 +90,5 @@ def _tried(one: "str | Mapping[str, Any]") -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+    percent = 100 * share
+    return f"{percent:.2g} %" if abs(percent) < 99.5 else f"{percent:.0f} %"
