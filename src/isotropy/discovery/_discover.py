@@ -78,7 +78,8 @@ def discover(
     do; the usual suspects in their natural order; the Lie algebra of a smooth fit, made exact.
     To the second part a predictor free of symmetry is fitted. On the third each proposal is
     tested: averaging that predictor over the group must cost less than ``margin`` of what can be
-    learned (``confirm``), Holm's correction over all proposals.
+    learned (``confirm``), Holm's correction over all proposals. What two groups generate is claimed
+    in their place where it holds too; where it does not, the one that costs more is dropped.
 
     Of images, the evidence proposes on the first part which layers commute with shifts and quarter
     turns (``learn_layers``). To the second part a network is fitted whose layers are free, and
@@ -98,8 +99,8 @@ def discover(
     which prefers the symmetry and is not bound to it (``Finding.soft``). One that costs more than
     ``margin``, but surely less than ``near_margin``, is no finding: it is in ``Findings.nearly``
     where its soft model surely predicts the third part better than a predictor free of symmetry
-    and every model of a finding. These tests have Holm's correction among themselves, and change
-    nothing for findings.
+    does; looked for only where nothing is confirmed. These tests have Holm's correction among
+    themselves.
 
     Of more rows than 20,000 as many are drawn at random, and ``Findings.notes`` says so.
 

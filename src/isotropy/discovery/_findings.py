@@ -29,7 +29,7 @@ class Findings(Sequence[Finding]):
     """All that one search found, and what it tried.
 
     Args:
-        findings: What was found: continuous groups first, then the largest.
+        findings: What was found, ranked as ``merged`` does.
         tried: What was tried, a text or a dictionary of plain values each.
         seconds: How long it took.
         notes: Anything else worth knowing.

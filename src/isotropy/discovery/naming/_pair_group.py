@@ -125,31 +125,6 @@ class PairGroup:
                     queue.append(product)
         return np.array(queue, dtype=np.int64)
 
-    def averaged(
-        self,
-        predict: Callable[[Tensor], Tensor],
-        x: Tensor,
-        channels: int,
-        output_channels: int,
-        *,
-        elements: int,
-        generator: torch.Generator,
-    ) -> Tensor:
-        """Predictions averaged over the group, as ``group_average`` does.
-
-        Args:
-            predict: From ``(N, channels·n)`` to ``(N, output_channels·m)``, channel by channel.
-            x: Inputs, shape ``(N, channels·n)``.
-            channels: Channels of the input.
-            output_channels: Channels of the output.
-            elements: The most elements to average over.
-            generator: Of random elements.
-        """
-        halves = self.averages(
-            predict, x, channels, output_channels, elements=elements, generator=generator
-        )
-        return halves.mean(0)
-
     def averages(
         self,
         predict: Callable[[Tensor], Tensor],
@@ -163,8 +138,8 @@ class PairGroup:
         """The average over all elements, or two averages over different random ones.
 
         Args:
-            predict: As ``averaged`` takes it.
-            x: Inputs.
+            predict: From ``(N, channels·n)`` to ``(N, output_channels·m)``, channel by channel.
+            x: Inputs, shape ``(N, channels·n)``.
             channels: Channels of the input.
             output_channels: Channels of the output.
             elements: The most elements to average over.
