@@ -86,7 +86,8 @@ def _tried(one: "str | Mapping[str, Any]") -> str:
     if one["p_value"] is None:
         return f"{one['name']}: not promising{cost}"
     verdict = "confirmed" if one["confirmed"] else "not confirmed"
-    return f"{one['name']}: {verdict} ({shown_p_value(one['p_value'])}){cost}"
+    note = f"; {one['note']}" if one.get("note") else ""
+    return f"{one['name']}: {verdict} ({shown_p_value(one['p_value'])}){cost}{note}"
 
 
 def _percent(share: float) -> str:

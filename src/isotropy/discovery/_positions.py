@@ -11,6 +11,7 @@ import numpy as np
 from torch import nn
 
 from isotropy._run import Patience, ProgressCallback, Step
+from isotropy.discovery._beside_permutations import leave_out
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._ignored_positions import ignored_positions
@@ -26,22 +27,20 @@ from isotropy.discovery.generators._continuous_model import fit_continuous_model
 from isotropy.discovery.generators._search import Blocks, CannotTell
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.naming._pair_group import PairGroup
-from isotropy.discovery.permutations._against_subgroups import held_against_subgroups
+from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
 from isotropy.discovery.permutations._permutation_claim import (
     PermutationClaim,
     confirm_permutations,
     near_permutations,
     tried_line,
 )
-from isotropy.discovery.permutations._proposals import Proposal, Proposals, propose
+from isotropy.discovery.permutations._proposals import Proposals, propose
 
 # a predictor of the other kind is taken where it leaves so much less
 _BETTER = 1.05
 # shares of a budget by whose end proposals, continuous ones, tests and models are to be there
 _PROPOSED, _MOVED, _TESTED = 0.35, 0.6, 0.8
 _STAGES = 6
-_MOST_JOINS, _FEWEST_OF_RING = 6, 6
-_NAMELESS = "permutation group"
 _CURVE_IN_TIME = 60.0  # seconds of a search before its curve; a slow one does without
 
 
@@ -198,12 +197,18 @@ class PositionSearch:
             # models are compared on equal terms: both fitted to all rows but those of the test
             made = attempt("fitting models", lambda: seen.free_predictor(seed + 1))
             rival, fit = (free, False) if made is None else (made, True)
-        confirmed = [claim for claim in self._claims if claim.confirmed]
-        shown = [c for c in confirmed if not any(c.is_within(other) for other in confirmed)]
-        shown = attempt("joining groups", partial(self._joined, shown)) or shown
-        if fit:
-            shown = attempt("holding groups against smaller ones", partial(self._held, shown)) or []
-        self._leave_out_arbitrary_blocks(shown)
+        groups = ConfirmedGroups(
+            self._claims,
+            self.data,
+            free,
+            seen,
+            outside,
+            margin=options.margin,
+            level=options.level,
+            seed=seed,
+        )
+        shown = groups.shown(self.patience, with_networks=fit)
+        leave_out(self._moved, shown, self.data.arrangement, free)
         found = self._continuous_findings(fit)
         diagonal = self._proposals.convolution
         if diagonal is not None and self._tests[-1].confirmed:
@@ -226,80 +231,6 @@ class PositionSearch:
         )
         nearly = [replace(one, layout=self.data.layout) for one in offer or []]
         return self._with_curves(found), nearly
-
-    def _held(self, shown: list[PermutationClaim]) -> list[PermutationClaim]:
-        assert self._free is not None
-        options = self.options
-        kept = held_against_subgroups(
-            shown,
-            self._free,
-            self._seen,
-            self._outside,
-            self.data,
-            margin=options.margin,
-            level=options.level,
-            seed=options.seed,
-        )
-        for claim in shown:
-            if claim not in kept and claim.test is not None:
-                # a network with a smaller group does better
-                claim.test = replace(claim.test, adjusted_p_value=1.0)
-        self._claims += [claim for claim in kept if claim not in self._claims]
-        return kept
-
-    def _joined(self, shown: list[PermutationClaim]) -> list[PermutationClaim]:
-        """What two groups generate holds if both do: it is claimed in their place, or one is not.
-
-        Of two that hold, but not what they generate, it is the one that costs more which holds
-        for these rows alone. The same where what they generate has no name: where classes lie far
-        apart many permutations do no harm.
-        """
-        assert self._free is not None
-        options, left = self.options, list(shown)
-        for _ in range(_MOST_JOINS):
-            if len(left) < 2:
-                break
-            first, second = left[:2]
-            generators = (*first.group.generators, *second.group.generators)
-            group = PairGroup(generators, first.group.inputs, first.group.outputs)
-            chance = max(first.proposal.chance, second.proposal.chance)
-            proposal = Proposal(group, f"{first.proposal.method}, joined", chance)
-            claim = PermutationClaim.of(proposal, self.data)
-            (test,) = confirm_permutations(
-                [claim],
-                self._free,
-                self._outside,
-                margin=options.margin,
-                level=options.level,
-                seed=options.seed,
-            )
-            tests = [one.test for one in (first, second) if one.test is not None]
-            p_value = max([test.p_value, *(one.adjusted_p_value for one in tests)])
-            claim.test = replace(test, adjusted_p_value=p_value)
-            self._claims.append(claim)
-            if claim.confirmed and not claim.name.name.startswith(_NAMELESS):
-                left = [claim, *(c for c in left[2:] if not c.is_within(claim))]
-            else:
-                dearer = max((first, second), key=lambda one: one.test.effect if one.test else 0.0)
-                left.remove(dearer)
-        return left
-
-    def _leave_out_arbitrary_blocks(self, shown: Sequence[PermutationClaim]) -> None:
-        """Where positions are a ring, neighbours are no vector: nobody said that they were."""
-        a = self.data.arrangement
-        stay = np.arange(a.outputs)
-        shift = np.roll(np.arange(a.inputs), -1)
-        rings = [PairGroup(((shift, stay),), a.inputs, a.outputs)]
-        if a.inputs == a.outputs:
-            rings.append(PairGroup(((shift, shift),), a.inputs, a.outputs))
-        if a.inputs < _FEWEST_OF_RING or not any(
-            claim.group.contains(ring) for claim in shown for ring in rings
-        ):
-            return
-        for one in self._moved:
-            result = one.claim.result
-            if result is not None and len(result.chart.blocks) > 1 and not result.chart.suggested:
-                one.adjust([1.0] * len(one.p_values))
 
     def _permutation_finding(
         self, claim: PermutationClaim, rival: FreePredictor, fit: bool
@@ -416,7 +347,7 @@ class PositionSearch:
         tried: list[str | Mapping[str, Any]] = [
             *self._proposals.tried,
             *(
-                tried_line(c.name, c.proposal.method, c.proposal.chance, c.test)
+                tried_line(c.name, c.proposal.method, c.proposal.chance, c.test, c.note)
                 for c in self._claims
             ),
         ]

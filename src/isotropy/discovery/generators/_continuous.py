@@ -21,6 +21,7 @@ from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_ac
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
 from isotropy.discovery.generators._action_class import Output
+from isotropy.discovery.generators._at_stake import margin_of
 from isotropy.discovery.generators._charts import combination_text
 from isotropy.discovery.generators._claims import GeneratorClaim, claims_of
 from isotropy.discovery.generators._confirm_discrete import confirm_discrete
@@ -66,6 +67,17 @@ class TestedClaim:
     def p_values(self) -> list[float]:
         """Of all its tests that could tell something."""
         return [test.test.p_value for test in self._tests if test.told]
+
+    @property
+    def approximate(self) -> bool:
+        """Whether it surely costs something."""
+        return self.action.test.interval[0] > _EXACT or not self.claim.exact
+
+    def withdraw(self, why: str) -> None:
+        """Do not claim it, though its test stood."""
+        if self.action.test.confirmed:
+            self.adjust([1.0] * len(self.p_values))
+            self.action = replace(self.action, reason=why)
 
     @property
     def _tests(self) -> list[ActionTest]:
@@ -154,12 +166,13 @@ class ContinuousClaims:
             "support": DataSupport(fitted.x),
             "constant": free.constant,
             "loss": "squared" if outside.task == "regression" else "cross-entropy",
-            "margin": margin,
             "level": level,
             "groups": outside.groups,
         }
         tested = []
         for claim in self.claims:
+            # claim_test asks for a margin above nothing
+            given["margin"] = max(margin_of(claim, free, outside, margin, seed), 1e-9)
             test = confirm_action(
                 free.predict, outside.x, outside.y, claim.rows, claim.outputs, seed=seed, **given
             )
@@ -335,7 +348,7 @@ class ContinuousClaims:
             action=claim.action,
             method="generators",
             dimension=claim.dimension,
-            approximate=test.interval[0] > _EXACT or not claim.exact,
+            approximate=tested.approximate,
             confirmed=test.confirmed,
             p_value=test.adjusted_p_value,
             effect=test.effect,

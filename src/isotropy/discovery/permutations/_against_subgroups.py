@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from isotropy._run import generator as make_generator
 from isotropy.discovery._symmetric_model import fit_symmetric_model
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
@@ -21,6 +22,7 @@ from isotropy.discovery.permutations._permutation_claim import (
 from isotropy.discovery.permutations._proposals import Proposal, _with_outputs
 
 _SURELY = 2.0  # standard errors
+_ELEMENTS = 64
 
 
 def held_against_subgroups(
@@ -38,8 +40,9 @@ def held_against_subgroups(
 
     A free predictor of few rows may have learned a part that has more symmetry than the task, the
     linear one of a filter, say. A network with shifts alone learns the rest from the same rows: if
-    it is better than one with the larger group by more than the margin, the larger group does not
-    hold. Only where the free predictor leaves more than the margin.
+    it is better by more than the margin, than a network with the larger group and than the free
+    predictor averaged over that, the larger group does not hold. Only where the free predictor
+    leaves more than the margin.
 
     Args:
         claims: Those that are confirmed.
@@ -75,14 +78,15 @@ def held_against_subgroups(
 
     found = []
     for claim in claims:
-        best = claim
+        best, averaged = claim, _averaged_losses(claim, free, outside, seed)
         for group in _shifts_within(claim.group):
             proposal = Proposal(group, claim.proposal.method, claim.proposal.chance)
             smaller = PermutationClaim.of(proposal, data)
-            apart = of_network(best) - of_network(smaller)
-            can_be_learned = float(flat.mean() - of_network(smaller).mean())
-            error = float(apart.std(ddof=1)) / np.sqrt(len(apart))
-            if apart.mean() > max(margin * can_be_learned, _SURELY * error):
+            least = margin * float(flat.mean() - of_network(smaller).mean())
+            if all(
+                _surely_above(with_it - of_network(smaller), least)
+                for with_it in (of_network(best), averaged)
+            ):
                 (test,) = confirm_permutations(
                     [smaller], free, outside, margin=margin, level=level, seed=seed
                 )
@@ -93,6 +97,29 @@ def held_against_subgroups(
         if best.confirmed:
             found.append(best)
     return found
+
+
+@torch.no_grad()
+def _averaged_losses(
+    claim: PermutationClaim, free: FreePredictor, rows: TaskData, seed: int
+) -> NDArray[np.float64]:
+    """What the free predictor loses where it is averaged over a group."""
+    a = rows.arrangement
+    said = claim.group.averages(
+        free.predict,
+        rows.x,
+        a.channels,
+        a.output_channels,
+        elements=_ELEMENTS,
+        generator=make_generator(seed),
+    ).mean(0)
+    losses: NDArray[np.float64] = sample_losses(said, rows.y, rows.task).numpy()
+    return losses
+
+
+def _surely_above(values: NDArray[np.float64], least: float) -> bool:
+    error = float(values.std(ddof=1)) / np.sqrt(len(values))
+    return bool(values.mean() > max(least, _SURELY * error))
 
 
 def _shifts_within(group: PairGroup) -> list[PairGroup]:

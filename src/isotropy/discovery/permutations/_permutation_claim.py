@@ -47,6 +47,7 @@ class PermutationClaim:
         symmetry: The group and its actions.
         layout: How data are laid out.
         test: Its test; None before there is one.
+        note: Why it is not claimed, though its test stood.
     """
 
     proposal: Proposal
@@ -54,6 +55,7 @@ class PermutationClaim:
     symmetry: Symmetry
     layout: Layout
     test: ClaimTest | None = None
+    note: str = ""
 
     @staticmethod
     def of(proposal: Proposal, data: TaskData) -> PermutationClaim:
@@ -82,6 +84,11 @@ class PermutationClaim:
     def confirmed(self) -> bool:
         """Whether its test stands."""
         return self.test is not None and self.test.confirmed
+
+    @property
+    def approximate(self) -> bool:
+        """Whether it surely costs something."""
+        return self.test is not None and self.test.interval[0] > _EXACT
 
     def is_within(self, other: PermutationClaim) -> bool:
         """Whether another group is larger and contains this one."""
@@ -178,6 +185,19 @@ class PermutationClaim:
         )
 
 
+def rows_to_test(outside: TaskData, seed: int) -> TaskData:
+    """The rows that claims are tested on: some of many.
+
+    Args:
+        outside: All rows held out.
+        seed: Of the draw.
+    """
+    if len(outside.x) <= _MOST_ROWS:
+        return outside
+    kept = torch.randperm(len(outside.x), generator=make_generator(seed))[:_MOST_ROWS]
+    return outside.rows(kept.sort().values.numpy())
+
+
 def confirm_permutations(
     claims: Sequence[PermutationClaim],
     free: FreePredictor,
@@ -197,9 +217,7 @@ def confirm_permutations(
         level: The chance of confirming anything false.
         seed: Of random group elements.
     """
-    if len(outside.x) > _MOST_ROWS:
-        kept = torch.randperm(len(outside.x), generator=make_generator(seed))[:_MOST_ROWS]
-        outside = outside.rows(kept.sort().values.numpy())
+    outside = rows_to_test(outside, seed)
     a = outside.arrangement
     tests = []
     with torch.no_grad():
@@ -277,7 +295,7 @@ def near_permutations(
 
 
 def tried_line(
-    name: SharingName, method: str, chance: float, test: ClaimTest | None
+    name: SharingName, method: str, chance: float, test: ClaimTest | None, note: str = ""
 ) -> dict[str, Any]:
     """A claim that was tested, as a line of what was tried."""
     assert test is not None
@@ -288,4 +306,5 @@ def tried_line(
         "effect": test.effect,
         "p_value": test.adjusted_p_value,
         "confirmed": test.confirmed,
+        **({"note": note} if note else {}),
     }

@@ -27,7 +27,7 @@ from isotropy.groups import parse_group
 
 _CHANCE = 0.05
 # of kinds of groups that might have been fitted to a predictor, whose errors are not known
-_WARY = 10.0
+_WARY = 4.0
 _MOST_CLAIMS = 6
 _FITTED = {1: "linear coefficients", 2: "quadratic coefficients"}
 

@@ -24,8 +24,9 @@ from isotropy.discovery.permutations._random_costs import chance_of_cost, orbits
 _ELEMENTS = 24
 _MOST_ROWS = 600
 _HELD_OUT = 0.3
-# the least cost that a predictor can be trusted to tell from none
-_RESOLUTION = 0.01
+# the least cost that a predictor can be trusted to tell from none: half of what it leaves, but no
+# less than the first of these shares and no more than the second
+_FINEST, _RESOLUTION = 0.001, 0.01
 # of what each of many positions does on average, which is 2/n: one that does less is ignored
 _LITTLE = 0.5
 
@@ -137,7 +138,8 @@ class Screening:
         x = self.data.x.unflatten(1, (a.channels, a.inputs))
         x = (x - x.mean((0, 2), keepdim=True)).numpy()
         gram = np.einsum("rci,rcj->ij", x, x)
-        share = chance_of_cost(labels, gram, max(upper, _RESOLUTION))
+        finest = min(max(self.free.unexplained / 2, _FINEST), _RESOLUTION)
+        share = chance_of_cost(labels, gram, max(upper, finest))
         return min(1.0, among * share)
 
     @torch.no_grad()

@@ -1,0 +1,60 @@
+"""Continuous claims that are not made beside permutations, or of a target that is linear."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from isotropy.discovery._arrangement import Arrangement
+from isotropy.discovery.confirming._free_predictor import FreePredictor
+from isotropy.discovery.generators._continuous import TestedClaim
+from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.discovery.permutations._permutation_claim import PermutationClaim
+
+_FEWEST_OF_RING = 6
+
+
+def leave_out(
+    moved: Sequence[TestedClaim],
+    shown: Sequence[PermutationClaim],
+    arrangement: Arrangement,
+    free: FreePredictor,
+) -> None:
+    """Withdraw continuous claims that say nothing, and say why.
+
+    - Where positions are a ring, neighbours are no vector, unless somebody said that they were.
+    - Of what is linear as far as a predictor has learned it, motions say nothing: each linear
+      function has many.
+    - What surely costs something is not claimed beside what holds exactly.
+
+    Args:
+        moved: The claims, tested; those that are withdrawn are changed.
+        shown: Permutations that hold.
+        arrangement: Positions of the data.
+        free: The predictor that claims were tested with.
+    """
+    exact = any(c.test is not None and not c.approximate for c in shown)
+    exact = exact or any(one.action.test.confirmed and not one.approximate for one in moved)
+    ring = _is_ring(shown, arrangement)
+    for one in moved:
+        result = one.claim.result
+        blocks = result is not None and len(result.chart.blocks) > 1
+        if ring and blocks and result is not None and not result.chart.suggested:
+            one.withdraw("positions are a ring, of which neighbours are no vectors")
+        elif free.kind == "linear":
+            one.withdraw("the target is linear in the columns, and has many such motions")
+        elif exact and one.approximate:
+            one.withdraw("others hold and cost surely less")
+
+
+def _is_ring(shown: Sequence[PermutationClaim], a: Arrangement) -> bool:
+    """Whether positions may be shifted."""
+    stay = np.arange(a.outputs)
+    shift = np.roll(np.arange(a.inputs), -1)
+    rings = [PairGroup(((shift, stay),), a.inputs, a.outputs)]
+    if a.inputs == a.outputs:
+        rings.append(PairGroup(((shift, shift),), a.inputs, a.outputs))
+    return a.inputs >= _FEWEST_OF_RING and any(
+        claim.group.contains(ring) for claim in shown for ring in rings
+    )
