@@ -91,13 +91,12 @@ class ImageSearch:
         self.outside = data.rows(data.drawn(held, most_tested, seed))
         self.seen = data.rows(data.drawn(np.sort(np.concatenate([find, fit])), most_fitted, seed))
         self.motions = usual_motions(data) + asked_motions(candidates, data)
-        self.predictors = MotionPredictors(
-            self.found_on, self.fitted, margin, seed + 1, partial(self._epochs, 0)
-        )
+        self.predictors = MotionPredictors(self.fitted, margin, seed + 1, partial(self._epochs, 0))
         self.layers: LayerProposals | None = None
         self._networks: dict[tuple[str, int], nn.Module] = {}
         self._promising: list[Claim] = []
         self._dropped: dict[str, float | None] = {}
+        self._unknown: set[str] = set()
         self._surely: tuple[Surely, ...] | None = None
         self._models: dict[str, FittedModel] = {}
 
@@ -129,7 +128,11 @@ class ImageSearch:
             cost = self.predictors.cost(motions, self.predictors.apart)
             if motions.parts == SHIFTS:
                 shifted = cost is not None and cost <= self.margin
-            if cost is not None and cost <= _GENEROUS * self.margin:
+            promising = cost is not None and cost <= _GENEROUS * self.margin
+            known = promising and self.predictors.knows(motions)
+            if promising and not known:
+                self._unknown.add(motions.name)
+            if known:
                 self._promising.append(motions)
             else:
                 self._dropped[motions.name] = cost
@@ -184,7 +187,10 @@ class ImageSearch:
         methods = {one.name: one.method for one in self.motions}
         for name, cost in self._dropped.items():
             method = methods.get(name, "types of layers by the evidence")
-            tried.append(tried_line(name, method, cost, None, False))
+            if name in self._unknown:
+                tried.append(f"{name}: unlike the images of the data, which say nothing of it")
+            else:
+                tried.append(tried_line(name, method, cost, None, False))
         tested = self._surely or ()
         tried += [
             tried_line(one.name, one.method, test.effect, test.adjusted_p_value, test.confirmed)

@@ -1,7 +1,8 @@
-"""Do moved images look like those of the data? A network is asked to tell them apart."""
+"""Do moved images look like those of the data? Two networks are asked to tell them apart."""
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
@@ -9,13 +10,16 @@ from torch.nn import functional
 from isotropy._run import generator as make_generator
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import Motions, moved_at_random
-from isotropy.discovery.images._image_network import working_grid
+from isotropy.discovery.images._image_network import DEPTH, ImagePath, working_grid
+from isotropy.discovery.images._image_predictors import fit_image_network
+from isotropy.discovery.images._train_classifier import outputs_of
 
-_ROWS = 1200
+_ROWS = 2400
 _HIDDEN, _STEPS, _BATCH, _RATE = 64, 250, 128, 3e-3
+_CONVOLUTIONS: list[list[ImagePath]] = [["conv"]] * DEPTH
 
 
-def told_apart(data: ImageData, motions: Motions, seed: int) -> float:
+def told_apart(data: ImageData, motions: Motions, seed: int, *, wherever: bool = False) -> float:
     """How well images are told from moved ones: the chance of ranking a pair of them right.
 
     One half where nobody can tell, so that a predictor with the symmetry is asked about images such
@@ -27,6 +31,8 @@ def told_apart(data: ImageData, motions: Motions, seed: int) -> float:
         data: Images.
         motions: What moves them.
         seed: Of motions, weights and batches.
+        wherever: Whether things may lie anywhere in an image: then a network of convolutions is
+            asked, too, and the better of the two counts.
 
     Example:
         >>> import numpy as np
@@ -40,15 +46,23 @@ def told_apart(data: ImageData, motions: Motions, seed: int) -> float:
         >>> told_apart(noise, mirror, 0) < 0.6, told_apart(bright, mirror, 0) > 0.7
         (True, True)
     """
-    some = data.at_most(_ROWS, seed)
+    some = data.at_most(_ROWS, seed).x
     rng = make_generator(seed)
-    _, height, width = data.image
-    size = working_grid(height, width)[1]
+    pair = some, moved_at_random(motions.symmetry(data), rng, some)
+    best = _ranked(*_by_pixels(data, *pair, seed, rng))
+    return max(best, _ranked(*_by_convolutions(data, *pair, seed))) if wherever else best
+
+
+def _by_pixels(
+    data: ImageData, images: Tensor, moved: Tensor, seed: int, rng: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """How much like moved ones the second half of the images look, and their moved ones."""
+    size = working_grid(*data.image[1:])[1]
 
     def pixels(rows: Tensor) -> Tensor:
         return functional.adaptive_avg_pool2d(rows.unflatten(1, data.image), size).flatten(1)
 
-    given, moved = pixels(some.x), pixels(moved_at_random(motions.symmetry(data), rng, some.x))
+    given, moved = pixels(images), pixels(moved)
     scale = given.std(0).mean().clamp_min(1e-9)
     half = len(given) // 2
     # an image and what becomes of it are on the same side
@@ -64,11 +78,28 @@ def told_apart(data: ImageData, motions: Motions, seed: int) -> float:
         functional.cross_entropy(network(x[rows]), y[rows]).backward()
         solver.step()
     with torch.no_grad():
-        scores = [
-            (network(rows[half:].sub(given.mean()) / scale) @ torch.tensor([-1.0, 1.0]))
+        first, second = (
+            network(rows[half:].sub(given.mean()) / scale) @ torch.tensor([-1.0, 1.0])
             for rows in (given, moved)
-        ]
-    ordered = scores[0].sort().values
-    below = torch.searchsorted(ordered, scores[1]).double()
-    above = torch.searchsorted(ordered, scores[1], right=True).double()
+        )
+    return first, second
+
+
+def _by_convolutions(
+    data: ImageData, images: Tensor, moved: Tensor, seed: int
+) -> tuple[Tensor, Tensor]:
+    """The same of a network that sees things wherever they are."""
+    half = len(images) // 2
+    x = torch.cat([images[:half], moved[:half]]).unflatten(1, data.image)
+    asked = ImageData.of(x.numpy(), np.arange(2).repeat(half), None, None)
+    network = fit_image_network(asked, _CONVOLUTIONS, seed)[0]
+    first, second = (outputs_of(network, rows[half:]).diff(dim=1)[:, 0] for rows in (images, moved))
+    return first, second
+
+
+def _ranked(images: Tensor, moved: Tensor) -> float:
+    """How often a moved image has the higher score of a pair."""
+    ordered = images.sort().values
+    below = torch.searchsorted(ordered, moved).double()
+    above = torch.searchsorted(ordered, moved, right=True).double()
     return float((below + above).mean() / (2 * len(ordered)))
