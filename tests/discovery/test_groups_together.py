@@ -1,15 +1,23 @@
 """Groups that hold together, and what a weak predictor would let pass."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from isotropy._run import Patience
 from isotropy.data import Dataset, load
 from isotropy.discovery import discover, read_shape
+from isotropy.discovery._beside_permutations import leave_out
 from isotropy.discovery._positions import PositionOptions, PositionSearch
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.discovery.confirming._free_predictor import FreePredictor
+from isotropy.discovery.generators import _continuous
+from isotropy.discovery.naming._pair_group import PairGroup, symmetric
+from isotropy.discovery.permutations import _against_subgroups
+from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
 from isotropy.discovery.permutations._proposals import Proposal
 
 
@@ -20,7 +28,7 @@ def swap(n, i, j):
 
 
 def searched(x, y, groups):
-    """A search whose proposals are given, up to its tests."""
+    """Groups that are given, tested."""
     search = PositionSearch(
         TaskData.of(x, y, None, None),
         PositionOptions(moving=False),
@@ -29,17 +37,26 @@ def searched(x, y, groups):
     proposals = tuple(Proposal(group, "given", 1e-6) for group in groups)
     search._proposals = type(search._proposals)(proposals, (), None, ())
     assert search._confirm()
-    return search
+    return ConfirmedGroups(
+        search._claims,
+        search.data,
+        search._free,
+        search._seen,
+        search._outside,
+        margin=0.05,
+        level=0.05,
+        seed=0,
+    )
 
 
 def test_what_two_groups_generate_is_claimed_in_their_place():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 3))
-    search = searched(x, x.sum(1) + 0.1 * rng.normal(size=400), [swap(3, 0, 1), swap(3, 1, 2)])
-    first, second = search._claims
+    groups = searched(x, x.sum(1) + 0.1 * rng.normal(size=400), [swap(3, 0, 1), swap(3, 1, 2)])
+    first, second = groups.claims
     assert first.confirmed
     assert second.confirmed
-    (joined,) = search._joined([first, second])
+    (joined,) = groups._joined([first, second])
     assert joined.group.order == 6
     assert joined.confirmed
     assert joined.test.adjusted_p_value >= max(
@@ -51,11 +68,11 @@ def test_of_two_that_do_not_hold_together_the_dearer_is_dropped():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2000, 3))
     weights = np.array([1.0, 1.5, 2.0])  # neighbours are near each other, the ends are not
-    search = searched(x, x @ weights, [swap(3, 0, 1), swap(3, 1, 2)])
-    first, second = search._claims
+    groups = searched(x, x @ weights, [swap(3, 0, 1), swap(3, 1, 2)])
+    first, second = groups.claims
     assert first.confirmed
     assert second.confirmed
-    (left,) = search._joined([first, second])
+    (left,) = groups._joined([first, second])
     assert left is min((first, second), key=lambda claim: claim.test.effect)
 
 
@@ -125,3 +142,80 @@ def test_five_axes_are_refused():
     data = Dataset(torch.zeros(90, 2, 3, 4, 5), torch.rand(90, 1))
     with pytest.raises(ValueError, match="expected vectors of shape"):
         read_shape(data, ())
+
+
+def turned() -> tuple[_continuous.TestedClaim, FreePredictor, TaskData]:
+    """A rotation that is confirmed, and what it was tested with."""
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    data = TaskData.of(x, (x**2).sum(1), None, None)
+    rows = np.arange(300)
+    free = data.free_predictor(0)
+    claims = _continuous.ContinuousClaims.proposed(data, rows[:150])
+    (one, *_) = claims.tests(free, data, data.rows(rows[150:]), margin=0.05, level=0.05, seed=0)
+    assert one.action.test.confirmed
+    return one, free, data
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("quadratic", ""),
+        ("linear", "the target is linear in the columns, and has many such motions"),
+    ],
+)
+def test_motions_of_what_is_linear_say_nothing(kind, why):
+    one, free, data = turned()
+    leave_out([one], [], data.arrangement, replace(free, kind=kind))
+    assert one.action.test.confirmed == (not why)
+    assert one.action.reason == why
+
+
+def test_what_costs_something_is_not_claimed_beside_what_is_exact():
+    (exact, free, data), (other, _, _) = turned(), turned()
+    test = replace(other.action.test, effect=0.03, interval=(0.02, 0.04))
+    other.action = replace(other.action, test=test)
+    leave_out([other], [], data.arrangement, free)
+    assert other.action.test.confirmed  # there is nothing better
+    leave_out([exact, other], [], data.arrangement, free)
+    assert exact.action.test.confirmed
+    assert not other.action.test.confirmed
+
+
+def test_motions_of_columns_that_hardly_matter_are_no_symmetries():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 8))
+    y = 3 * np.tanh(x[:, 6] + x[:, 7] ** 2) + 0.02 * np.cos(x[:, :6] @ np.arange(1, 7))
+    found = discover(x, y, methods="generators", fit_models=False)
+    assert all(finding.trivial for finding in found)
+
+
+def test_what_all_columns_but_some_share_is_found_among_them():
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(2000, 7))
+    y = np.sin(x[:, :5]).sum(1) + x[:, 5] ** 2 + np.exp(x[:, 6] / 2)
+    found = discover(x, y + 0.05 * rng.normal(size=2000), methods="permutations", fit_models=False)
+    assert [one.order for one in found] == [120]
+    assert "0–4" in found.best.action or "x0" in found.best.action
+
+
+def test_a_poor_network_does_not_speak_against_what_an_average_shows(monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 6))
+    y = np.abs(x).sum(1) + rng.normal(size=900)
+    everything = PairGroup(tuple((p, np.arange(1)) for p in symmetric([range(6)], 6)), 6, 1)
+    groups = searched(x, y, [everything])
+    (claim,) = groups.claims
+    assert claim.confirmed
+
+    def network(symmetry, x, y, task, **options):
+        """Poorer with all permutations than with shifts, and no better than the average."""
+        error = 2.0 if symmetry.group == claim.symmetry.group else 1.0
+        model = nn.Module()
+        model.register_buffer("x_mean", torch.zeros(6))
+        model.forward = lambda x: (
+            x.abs().sum(1, keepdim=True) + error * torch.sin(9 * x.sum(1))[:, None]
+        )
+        return model, {}
+
+    monkeypatch.setattr(_against_subgroups, "fit_symmetric_model", network)
+    assert groups._held([claim]) == [claim]
