@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy._run import OutOfTime, Patience
+from isotropy._run import OutOfTime, Patience, one_thread
 from isotropy.discovery.images import (
     _image_models,
     _image_predictors,
@@ -133,6 +133,36 @@ def test_moved_images_are_told_from_those_of_the_data_or_not():
         data = data_of(images, np.arange(600) % 2)
         mirror = next(one for one in usual_motions(data) if one.name == "Z(2), mirror images")
         assert low < told_apart(data, mirror, 0) < high
+
+
+def letters_anywhere(rows: int, side: int):
+    """The letters L and F, anywhere in the image and upright."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2, size=rows)
+    letters = np.zeros((2, side, side))
+    letters[0, :3, 0] = letters[0, 2, :3] = 1
+    letters[1, 0, :3] = letters[1, :3, 0] = letters[1, 1, 1] = 1
+    x = np.stack([np.roll(letters[k], rng.integers(side, size=2), (0, 1)) for k in y])
+    return data_of(x + 0.1 * rng.normal(size=x.shape), y)
+
+
+def test_things_that_lie_anywhere_are_told_from_their_mirror_images():
+    data = letters_anywhere(900, 16)
+    mirror = next(one for one in usual_motions(data) if one.name == "Z(2), mirror images")
+    with one_thread():
+        assert told_apart(data, mirror, 0) < 0.6
+        assert told_apart(data, mirror, 0, wherever=True) > 0.65
+
+
+def test_mirror_images_that_the_data_do_not_have_are_not_claimed():
+    search = ImageSearch(letters_anywhere(900, 8))
+    with one_thread():
+        search.fit()
+        search.confirm()
+    found = search.so_far()
+    assert [one.group for one in found] == ["Z(8)*Z(8)"]
+    unlike = [one for one in found.tried if "unlike the images of the data" in str(one)]
+    assert any(str(one).startswith("Z(2), mirror images") for one in unlike)
 
 
 @pytest.mark.parametrize("stage", ["fit", "confirm", "fit_models"])

@@ -98,6 +98,7 @@ class PositionSearch:
         self._proposals = Proposals((), (), None, ())
         self._continuous: ContinuousClaims | None = None
         self._claims: list[PermutationClaim] = []
+        self._equal: list[PermutationClaim] = []
         self._tests: list[ClaimTest] = []
         self._moved: list[TestedClaim] = []
         self._lines: list[dict[str, Any]] = []
@@ -208,7 +209,11 @@ class PositionSearch:
             seed=seed,
         )
         shown = groups.shown(self.patience, with_networks=fit)
+        self._equal = [claim for claim in shown if claim.moves_outputs_alone]
+        shown = [claim for claim in shown if claim not in self._equal]
         leave_out(self._moved, shown, self.data.arrangement, free)
+        if any(one.action.test.confirmed for one in self._moved):
+            shown = [claim for claim in shown if claim.is_named]
         found = self._continuous_findings(fit)
         diagonal = self._proposals.convolution
         if diagonal is not None and self._tests[-1].confirmed:
@@ -353,6 +358,10 @@ class PositionSearch:
         ]
         notes = predictor_notes(free, self._fitted, self._outside)
         trivial = ignored_positions(self._proposals.ignored, free, self._outside, **given)
+        for claim in self._equal:
+            assert claim.test is not None
+            described = claim.described(claim.test, self._outside)
+            trivial.append(replace(described, trivial="columns of the target are equal"))
         if self._continuous is not None:
             tried += [*self._continuous.tried(), *self._lines]
             notes += self._continuous.notes

@@ -10,7 +10,7 @@ from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._against_subgroups import held_against_subgroups
-from isotropy.discovery.permutations._exact_within import NAMELESS, without_dearer
+from isotropy.discovery.permutations._exact_within import without_dearer
 from isotropy.discovery.permutations._permutation_claim import (
     PermutationClaim,
     confirm_permutations,
@@ -80,8 +80,8 @@ class ConfirmedGroups:
             first, second = left[:2]
             claim = self._generated(first, second)
             self.claims.append(claim)
-            named = not claim.name.name.startswith(NAMELESS)
-            if claim.confirmed and named and claim in self._exact([claim, first, second]):
+            exact = claim.confirmed and claim in self._exact([claim, first, second])
+            if exact and claim.is_named:
                 left = [claim, *(c for c in left[2:] if not c.is_within(claim))]
             else:
                 dearer = max((first, second), key=lambda one: one.test.effect if one.test else 0.0)

@@ -17,7 +17,6 @@ from isotropy.discovery.permutations._permutation_claim import PermutationClaim,
 # shares of what can be learned: what surely costs more is not exact, by itself or beside another
 _EXACT, _DEARER = 0.005, 0.003
 _ELEMENTS = 64
-NAMELESS = "permutation group"
 
 
 @torch.no_grad()
@@ -61,9 +60,7 @@ def without_dearer(
     exact = [
         one
         for one in claims
-        if not one.name.name.startswith(NAMELESS)
-        and one.test is not None
-        and one.test.interval[0] <= _EXACT
+        if one.is_named and one.test is not None and one.test.interval[0] <= _EXACT
     ]
     kept = []
     for claim in claims:

@@ -90,6 +90,16 @@ class PermutationClaim:
         """Whether it surely costs something."""
         return self.test is not None and self.test.interval[0] > _EXACT
 
+    @property
+    def is_named(self) -> bool:
+        """Whether its group has a name, and not only an order."""
+        return not self.name.name.startswith("permutation group")
+
+    @property
+    def moves_outputs_alone(self) -> bool:
+        """Whether it says no more than that some outputs are equal."""
+        return not len(self.group.moved()[0])
+
     def is_within(self, other: PermutationClaim) -> bool:
         """Whether another group is larger and contains this one."""
         return other.group.order > self.group.order and other.group.contains(self.group)
