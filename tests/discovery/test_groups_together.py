@@ -16,7 +16,7 @@ from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.generators import _continuous
 from isotropy.discovery.naming._pair_group import PairGroup, symmetric
-from isotropy.discovery.permutations import _against_subgroups
+from isotropy.discovery.permutations import _against_subgroups, _proposals
 from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
 from isotropy.discovery.permutations._proposals import Proposal
 
@@ -219,3 +219,16 @@ def test_a_poor_network_does_not_speak_against_what_an_average_shows(monkeypatch
 
     monkeypatch.setattr(_against_subgroups, "fit_symmetric_model", network)
     assert groups._held([claim]) == [claim]
+
+
+def test_what_was_proposed_before_an_interruption_is_tested(monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(600, 4))
+
+    def interrupted(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_proposals, "swap_symmetries", interrupted)
+    found = discover(x, np.abs(x).sum(1), methods="permutations", keep_on_interrupt=True)
+    assert [one.group for one in found] == ["S(4)"]
+    assert found.stopped == "interrupted while looking for permutations"

@@ -34,7 +34,7 @@ from isotropy.discovery.permutations._permutation_claim import (
     near_permutations,
     tried_line,
 )
-from isotropy.discovery.permutations._proposals import Proposals, propose
+from isotropy.discovery.permutations._proposals import Proposal, Proposals, largest, propose
 
 # a predictor of the other kind is taken where it leaves so much less
 _BETTER = 1.05
@@ -111,8 +111,10 @@ class PositionSearch:
         attempt, options = self.patience.attempt, self.options
         if options.permuting:
             self._stage("proposing permutations")
-            proposed = attempt("looking for permutations", self._propose, share=_PROPOSED)
-            self._proposals = proposed or self._proposals
+            so_far: list[Proposal] = []
+            work = partial(self._propose, so_far)
+            proposed = attempt("looking for permutations", work, share=_PROPOSED)
+            self._proposals = proposed or Proposals(largest(so_far), (), None, ())
         if options.moving:
             self._stage("looking for continuous symmetries")
             self._continuous = attempt(
@@ -131,7 +133,7 @@ class PositionSearch:
         self._progress(Step(self._at, _STAGES, words))
         self._at += 1
 
-    def _propose(self) -> Proposals:
+    def _propose(self, so_far: list[Proposal]) -> Proposals:
         options = self.options
         return propose(
             self.data.rows(self._split[0]),
@@ -139,6 +141,7 @@ class PositionSearch:
             near_margin=options.near_margin,
             candidates=options.candidates,
             seed=options.seed,
+            found=so_far,
         )
 
     def _look_for_generators(self) -> ContinuousClaims:

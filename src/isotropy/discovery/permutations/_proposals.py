@@ -76,6 +76,7 @@ def propose(
     near_margin: float = 0.0,
     candidates: Sequence[str] = (),
     seed: int = 0,
+    found: list[Proposal] | None = None,
     progress: ProgressCallback | None = None,
 ) -> Proposals:
     """Look for symmetries that the data suggest.
@@ -86,6 +87,7 @@ def propose(
         near_margin: What one may cost that holds nearly.
         candidates: Groups to try as well, as text.
         seed: Of the predictor and of random elements.
+        found: Filled with claims as they are found, for whoever cannot wait for all of them.
         progress: Told of each step.
     """
     tell = progress or (lambda step: None)
@@ -114,7 +116,7 @@ def propose(
     judge = colours.get(degrees[0]) if exact else None
     ignored = judge.ignored if judge is not None else search.ignored()
     live = np.setdiff1d(np.arange(n), ignored)
-    found: list[Proposal] = []
+    found = [] if found is None else found
     near: list[NearGroup] = []
 
     def consider(group: PairGroup, method: str, *, adapted: bool) -> None:
@@ -171,16 +173,20 @@ def propose(
     if judge is not None and degrees[0] == 1 and not around:
         convolution = convolution_claim(judge, data)
         tried.append("sharing along diagonals")
-    found.sort(key=lambda p: -p.group.order)
     best = judge if judge is not None else next(iter(colours.values()), None)
     return Proposals(
-        tuple(found[:_MOST_CLAIMS]),
+        largest(found),
         ignored,
         best.labels if best is not None else None,
         tuple(tried),
         convolution,
         tuple(Proposal(one.group, one.method, 1.0) for one in worth_softening(near)),
     )
+
+
+def largest(found: Sequence[Proposal]) -> tuple[Proposal, ...]:
+    """As many of the claims as are tested, the largest group first."""
+    return tuple(sorted(found, key=lambda p: -p.group.order)[:_MOST_CLAIMS])
 
 
 def _shifts(n: int, m: int) -> list[PairGroup]:
