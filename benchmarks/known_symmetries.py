@@ -302,7 +302,8 @@ def weights_that_fade(rng: Rng) -> Arrays:
     return {"x": x, "y": noisy(rng, np.tanh((x[..., 0] * w).cumsum(1)).sum(1))}
 
 
-@task("sequences")
+# what is added is the same at three places each
+@task("sequences", "", r"^S\(3\)\+S\(3\)\+S\(3\)\+S\(3\)")
 def sequence_classes_by_place(rng: Rng) -> Arrays:
     y = rng.integers(4, size=3000)
     x = rng.normal(size=(3000, 16, 2))
@@ -378,7 +379,7 @@ def three_particles_in_a_row(rng: Rng) -> Arrays:
     return {"x": x.reshape(2500, 6), "y": noisy(rng, y)}
 
 
-@task("vectors", r"^S\(4\) ", r"S\(4\)")
+@task("vectors", r"^S\(4\) ", r"S\(4\)|D\(4\)")
 def charges_by_coordinate(rng: Rng) -> Arrays:
     q, r = rng.normal(size=(2, 3000, 4))
     i, j = np.triu_indices(4, 1)
@@ -505,13 +506,14 @@ def angular_momentum(rng: Rng) -> Arrays:
     return {"x": np.concatenate([r, v], 2).reshape(2000, 12), "y": noisy(rng, y, 0.02)}
 
 
-@task("blocks", r"O\(3\)", r"O\(3\)|S\(|Z\(|SL")
+@task("blocks", r"O\(3\)|SL\(3", r"O\(3\)|S\(|Z\(|SL")
 def volume_of_a_tetrahedron(rng: Rng) -> Arrays:
     x = rng.normal(size=(2500, 3, 3))
     return {"x": x, "y": noisy(rng, np.linalg.det(x), 0.02)}
 
 
-@task("sequences", r"^Z\(20\) |^D\(20\) ", r"Z\(|D\(")
+# a circulant form is the same under turns of each pair of Fourier components, too
+@task("sequences", r"^Z\(20\) |^D\(20\) ", r"Z\(|D\(|SO\(2\)")
 def correlation_of_a_ring(rng: Rng) -> Arrays:
     x = rng.normal(size=(5000, 20))
     y = np.stack([(x * np.roll(x, k, 1)).mean(1) for k in (1, 2, 3)], 1)

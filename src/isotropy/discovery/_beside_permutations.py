@@ -42,7 +42,7 @@ def leave_out(
         blocks = result is not None and len(result.chart.blocks) > 1
         if ring and blocks and result is not None and not result.chart.suggested:
             one.withdraw("positions are a ring, of which neighbours are no vectors")
-        elif free.kind == "linear":
+        elif free.is_linear:
             one.withdraw("the target is linear in the columns, and has many such motions")
         elif exact and one.approximate:
             one.withdraw("others hold and cost surely less")

@@ -330,6 +330,22 @@ def _sample_losses(loss: Loss, prediction: Tensor, y: Tensor) -> Floats:
     return values
 
 
+def mean_below(values: Floats, groups: ArrayLike | None = None) -> float:
+    """The p-value of the null hypothesis that a mean is not below zero, as in ``claim_test``.
+
+    Args:
+        values: One for each sample, shape (n,).
+        groups: Which samples belong together, shape (n,); each group counts once.
+
+    Example:
+        >>> mean_below(np.random.default_rng(0).normal(-1.0, 1.0, size=100)) < 1e-6
+        True
+    """
+    if groups is not None:
+        values = _group_means(values, _membership(groups, len(values)))
+    return _p_negative_mean(values)
+
+
 def _p_negative_mean(d: Floats) -> float:
     """The one-sided p-value that the mean is below zero, safe with a long right tail."""
     from scipy.stats import t as student

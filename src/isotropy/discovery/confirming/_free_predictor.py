@@ -62,6 +62,11 @@ class FreePredictor:
     constant: Tensor
     unexplained: float
 
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is a linear map, of whatever family."""
+        return self.kind in ("linear", "a polynomial of degree 1")
+
     def share_left(self, x: Tensor, y: Tensor, task: Task) -> float:
         """The loss on some rows, as a share of the constant's.
 

@@ -22,49 +22,30 @@ from isotropy.discovery.generators._charts import (
     Array,
     Chart,
     chart_of_columns,
-    chart_of_combinations,
-    combination_text,
-    simple_subspace,
 )
 from isotropy.discovery.generators._column_blocks import (
-    ColumnBlocks,
     as_blocks,
-    blocks_by_size,
-    blocks_from_names,
 )
 from isotropy.discovery.generators._conditioning import (
-    condition,
     invisible_combinations,
     unit_problem,
 )
-from isotropy.discovery.generators._data_constraints import DataConstraints, find_constraints
-from isotropy.discovery.generators._invariant_predictor import invariant_features, seen_blocks
-from isotropy.discovery.generators._null_space import null_spaces
+from isotropy.discovery.generators._ignored_directions import ignored_directions, is_ignorable
 from isotropy.discovery.generators._smooth_fit import GIVEN, SmoothFit
 from isotropy.discovery.generators._smooth_predictor import fit_task
-from isotropy.discovery.generators._usual_actions import (
-    seems_to_hold,
-    usual_actions,
-    usual_result,
+from isotropy.discovery.generators._surface import surface_of
+from isotropy.discovery.generators._usual_results import NOTHING, usual_results
+from isotropy.discovery.generators._where_to_look import (
+    WIDEST,
+    charts_to_look_in,
+    ways_outputs_move,
 )
 from isotropy.equivariance._evaluation import evaluating
 
 Blocks = int | Sequence[Sequence[int]] | Sequence[Sequence[str]]
 
 _MOST_POINTS = 3000
-# a class of actions on more columns has too many unknowns to be worth a look
-_WIDEST = 32
-_MOST_FREE_OUTPUTS = 12
 _MOST_CLAIMS, _MOST_USUAL, _MOST_SENTENCES = 3, 2, 4
-_WIDEST_ROTATED = 8
-# invariants of a usual action speak for it where they leave so much less than the fit
-_BETTER_FIT = 0.9
-# a fit that leaves more has nothing to say
-_NOTHING = 0.9
-# that the target ignores a direction is believed only where nothing but noise is seen along it
-_CERTAINLY_NOISE, _SHARP = 3.0, 0.1
-# and only if holding it fixed changes no more than this share of the variance
-_IGNORABLE = 0.01
 
 
 class CannotTell(ValueError):
@@ -139,7 +120,7 @@ def search_generators(
     _require_visible(x, names)
     given = None if blocks is None else as_blocks(blocks, data.input_names, x.shape[1])
     fit = _fitted(data, model, seed)
-    found = _constraints(x, names, given)
+    found = surface_of(x, names, given)
     points = x[:_MOST_POINTS]
     order = _output_order(data)
     samples = Samples.of(
@@ -151,16 +132,18 @@ def search_generators(
     everything = chart_of_columns(
         x, (tuple(range(x.shape[1])),), names, "one action on all columns"
     )
-    ignored, along, combinations = _ignored(samples, everything, names, margin, seed)
-    if not _is_ignorable(fit, points, ignored, along):
+    ignored, along, combinations = ignored_directions(samples, everything, names, margin, seed)
+    if not is_ignorable(fit, points, ignored, along):
         ignored, along, combinations = (), along[:0], combinations[:0]
     live = x.shape[1] - len(ignored) - len(along)
     results: list[ClassResult] = []
     if live > 1 and not fit.is_linear:  # else all symmetries are trivial
         # canonical transformations pair columns, which combinations of them do not
         reduced = combinations[:0] if symplectic else combinations
-        for chart in _charts(data, x, names, given, () if symplectic else ignored, reduced):
-            for kind in _outputs(output, data, len(chart.scale)):
+        for chart in charts_to_look_in(
+            data, x, names, given, () if symplectic else ignored, reduced
+        ):
+            for kind in ways_outputs_move(output, data, len(chart.scale)):
                 results += _of_class(
                     samples,
                     chart,
@@ -171,7 +154,7 @@ def search_generators(
                     seed=seed,
                 )
     usual: list[ClassResult] = []
-    nothing = fit.unexplained > _NOTHING
+    nothing = fit.unexplained > NOTHING
     if (
         live > 1
         and (not fit.is_linear or nothing)
@@ -179,11 +162,11 @@ def search_generators(
         and found is None
         and not symplectic
     ):
-        usual = _usual(data, x, names, samples, fit, given, output, affine=affine)
+        usual = usual_results(data, x, names, samples, fit, given, output, affine=affine)
     if live > 1 and not fit.is_linear and not results and not usual:
         if output is None:
             raise CannotTell(
-                f"expected at most {_WIDEST} columns, or blocks of them, got {x.shape[1]} columns"
+                f"expected at most {WIDEST} columns, or blocks of them, got {x.shape[1]} columns"
             )
         raise ValueError(
             f"expected outputs that can move as a {output} of some block of columns, "
@@ -280,157 +263,6 @@ def _fitted(data: TaskData, model: Callable[[Tensor], Tensor] | None, seed: int)
     return SmoothFit(GIVEN, (double, double), 0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Surface:
-    """Constraints of the data in the user's units."""
-
-    inner: DataConstraints
-    centre: Array
-    scale: Array
-    sentences: tuple[str, ...]
-
-    @property
-    def count(self) -> int:
-        return self.inner.count
-
-    def gradients(self, x: Array) -> Array:
-        return self.inner.gradients((x - self.centre) / self.scale) / self.scale
-
-
-def _constraints(x: Array, names: tuple[str, ...], blocks: ColumnBlocks | None) -> _Surface | None:
-    """The surface that the data lie on, where they lie on one."""
-    unit = condition(x, blocks)
-    found = find_constraints(unit.x, blocks, rounding=unit.rounding)
-    if not found.count:
-        return None
-    return _Surface(found, unit.shift, unit.scale, found.sentences(names, unit.shift, unit.scale))
-
-
-def _ignored(
-    samples: Samples, chart: Chart, names: tuple[str, ...], margin: float, seed: int
-) -> tuple[tuple[int, ...], Array, Array]:
-    """Directions along which the function does not change: columns, others, and what is left."""
-    n = len(names)
-    nothing = np.zeros((0, n))
-    if samples.normals.shape[1]:
-        return (), nothing, nothing  # off the surface nothing is known
-    weights = samples.weights(chart)[:, None, None]
-    slopes = [jacobian @ chart.lift * weights for jacobian in samples.jacobians]
-    floor = 1e-13 if samples.exact else 1e-20
-    found = null_spaces(
-        *slopes, margin=margin, floor=floor, largest_ratio=_CERTAINLY_NOISE, seed=seed
-    )
-    space = next((s for s in found if s.exact and s.error <= _SHARP), None)
-    if space is None:
-        return (), nothing, nothing
-    scale = np.diag(chart.lift)
-    error = max(space.error, 1e-7)
-    still = simple_subspace(space.basis, error, scale)
-    frame = np.linalg.qr((still / scale).T)[0].T
-    inside = np.linalg.norm(frame, axis=0)
-    ignored = tuple(int(i) for i in np.flatnonzero(inside > 1 - max(error, 1e-6)))
-    rest = np.array([row for row in still if not _is_among(row, ignored)]).reshape(-1, n)
-    live = [i for i in range(n) if i not in ignored]
-    rest[:, list(ignored)] = 0.0
-    if not len(rest):
-        return ignored, nothing, nothing
-    # what is left: combinations c with c·b = 0 for all directions b, of simple numbers
-    unit = np.linalg.svd(rest[:, live] / scale[live])[2]
-    dual = unit[len(rest) :] / scale[live]
-    frame = np.linalg.qr((dual * scale[live]).T)[0].T
-    wide = simple_subspace(frame, error, 1.0 / scale[live])
-    combinations = np.zeros((len(wide), n))
-    combinations[:, live] = wide
-    return ignored, rest, combinations
-
-
-def _is_ignorable(fit: SmoothFit, x: Array, ignored: tuple[int, ...], along: Array) -> bool:
-    """Whether the function is the same where these directions are held at their mean."""
-    still = np.vstack([np.eye(x.shape[1])[list(ignored)], along])
-    if not len(still):
-        return True
-    scale = x.std(0)
-    frame = np.linalg.qr((still / scale).T)[0]
-    centred = (x - x.mean(0)) / scale
-    held = x.mean(0) + (centred - centred @ frame @ frame.T) * scale
-    with torch.no_grad():
-        before, after = (fit(torch.as_tensor(rows)) for rows in (x, held))
-    change = float((after - before).square().sum())
-    return change <= _IGNORABLE * float((before - before.mean(0)).square().sum())
-
-
-def _is_among(row: Array, columns: tuple[int, ...]) -> bool:
-    others = np.delete(row, list(columns))
-    return bool(np.abs(others).max(initial=0.0) <= 1e-9 * np.abs(row).max())
-
-
-def _charts(
-    data: TaskData,
-    x: Array,
-    names: tuple[str, ...],
-    given: ColumnBlocks | None,
-    ignored: tuple[int, ...],
-    combinations: Array,
-) -> list[Chart]:
-    """Where actions are looked for: blocks of columns, all columns, combinations of them."""
-    n, channels = data.arrangement.inputs, data.arrangement.channels
-    suggested = True
-    if given is not None:
-        candidates = [given]
-    elif channels > 1:
-        places = tuple(tuple(c * n + p for c in range(channels)) for p in range(n))
-        labels = tuple(f"channel {c}" for c in range(channels))
-        candidates = [ColumnBlocks(places, labels, (), "positions")]
-    elif data.input_names is not None and (named := blocks_from_names(data.input_names)):
-        candidates = list(named)
-    else:
-        candidates, suggested = blocks_by_size(n), False
-    charts = []
-    for blocks in candidates:
-        kept = [j for j in range(blocks.d) if not all(b[j] in ignored for b in blocks.columns)]
-        if len(kept) < 1 or blocks.k * blocks.d < 2:
-            continue
-        columns = tuple(tuple(block[j] for j in kept) for block in blocks.columns)
-        labels = tuple(blocks.coordinates[j] for j in kept)
-        words = f"the same action on {len(columns)} blocks of {len(kept)} columns"
-        if len(columns) == 1:
-            words = f"one action on {', '.join(names[c] for c in columns[0])}"
-        charts.append(
-            chart_of_columns(x, columns, labels, words, suggested=suggested and len(columns) > 1)
-        )
-    if given is not None:
-        return charts
-    live = tuple(i for i in range(x.shape[1]) if i not in ignored)
-    if len(combinations) and 1 < len(combinations) <= _WIDEST:
-        texts = tuple(combination_text(row, names) for row in combinations)
-        charts.append(chart_of_combinations(x, combinations, texts))
-    elif not len(combinations) and 1 < len(live) <= _WIDEST:
-        words = (
-            "one action on all columns"
-            if not ignored
-            else (f"one action on {', '.join(names[i] for i in live)}")
-        )
-        charts.append(chart_of_columns(x, (live,), tuple(names[i] for i in live), words))
-    return charts
-
-
-def _outputs(given: Output | None, data: TaskData, width: int) -> list[Output]:
-    m = 1 if data.y.ndim == 1 else data.y.shape[1]
-    if given is not None:
-        fits = {"vector": m % width == 0, "matrix": m == width**2}.get(given, True)
-        return [given] if fits else []
-    kinds: list[Output] = ["invariant"]
-    if data.task == "classification":
-        return kinds
-    if m > 1 and m % width == 0 and width > 1:
-        kinds.append("vector")
-    if m == width**2 and width > 1:
-        kinds.append("matrix")
-    if m <= _MOST_FREE_OUTPUTS:
-        kinds.append("free")
-    return kinds
-
-
 def _of_class(
     samples: Samples,
     chart: Chart,
@@ -453,52 +285,6 @@ def _of_class(
     best = max((r.dimension for r in linear if r.exact and r.snapped), default=0)
     more = [r for r in wide if r.snapped is not None and r.exact and r.dimension > best]
     return more + linear
-
-
-def _usual(
-    data: TaskData,
-    x: Array,
-    names: tuple[str, ...],
-    samples: Samples,
-    fit: SmoothFit,
-    given: ColumnBlocks | None,
-    output: Output | None,
-    *,
-    affine: bool,
-) -> list[ClassResult]:
-    """Rotations and boosts that the fit does not speak against, or whose invariants fit better."""
-    ways = [given] if given is not None else seen_blocks(data)
-    suggested = given is not None or data.arrangement.channels > 1
-    charts = [
-        chart_of_columns(
-            x,
-            blocks.columns,
-            blocks.coordinates,
-            f"the same action on {blocks.k} blocks of {blocks.d} columns",
-            suggested=suggested or data.input_names is not None,
-        )
-        for blocks in ways
-    ]
-    if 2 <= x.shape[1] <= _WIDEST_ROTATED and given is None:
-        every = (tuple(range(x.shape[1])),)
-        charts.append(chart_of_columns(x, every, names, "one action on all columns"))
-    found: list[ClassResult] = []
-    for chart in charts:
-        for kind in _outputs(output, data, len(chart.scale)):
-            shifts = affine and kind == "invariant" and len(chart.blocks) > 2
-            for action in usual_actions(len(chart.scale), shifts=shifts):
-                if kind == "free" or fit.unexplained > _NOTHING:
-                    continue
-                if seems_to_hold(samples, chart, kind, action):
-                    found += filter(None, [usual_result(chart, kind, action)])
-                    break
-    best = invariant_features(data) if output in (None, "invariant") else None
-    if best is not None and best[1] < _BETTER_FIT * fit.unexplained:
-        blocks, action = best[0].blocks, best[0].action
-        there = [chart for chart in charts if chart.columns == blocks.columns]
-        made = [usual_result(chart, "invariant", action) for chart in there]
-        found = [*filter(None, made), *found]
-    return found
 
 
 def _candidates(

@@ -52,3 +52,33 @@ def average_test(
     said = (averages.mean(0), predicted, constant.expand(len(predicted), -1))
     losses = [sample_losses(one, y, task).numpy() for one in said]
     return claim_test(*losses, margin=margin, level=level, groups=groups)
+
+
+def costs_of_average(
+    predicted: Tensor, averages: Tensor, y: Tensor, task: Task
+) -> NDArray[np.float64]:
+    """What averaging costs each row; of numbers, without the gain of evening out errors.
+
+    Of numbers that is (y − f_sym)·(f − f_sym), which is zero on average where the symmetry holds,
+    whatever the errors of f, if inputs are distributed alike along orbits. Where f_sym is a mean
+    over random elements, its two factors have different ones.
+
+    Args:
+        predicted: Predictions f, shape (N, k).
+        averages: Predictions f_sym, shape (1 or 2, N, k).
+        y: Targets.
+        task: What these are.
+
+    Example:
+        >>> import torch
+        >>> y = torch.tensor([[1.0], [2.0]])
+        >>> costs_of_average(y + 1, (y - 1)[None], y, "regression").tolist()
+        [2.0, 2.0]
+    """
+    if task == "classification":
+        losses = [sample_losses(said, y, task) for said in (averages.mean(0), predicted)]
+        costs = losses[0] - losses[1]
+    else:
+        costs = ((y - averages) * (predicted - averages.flip(0))).sum(-1).mean(0)
+    values: NDArray[np.float64] = costs.double().numpy()
+    return values

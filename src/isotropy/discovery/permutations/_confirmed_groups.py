@@ -62,9 +62,7 @@ class ConfirmedGroups:
         return held or []
 
     def _exact(self, confirmed: Sequence[PermutationClaim]) -> list[PermutationClaim]:
-        return without_dearer(
-            confirmed, self.free, self.outside, margin=self.margin, seed=self.seed
-        )
+        return without_dearer(confirmed, self.free, self.outside, seed=self.seed)
 
     def _joined(self, shown: Sequence[PermutationClaim]) -> list[PermutationClaim]:
         """What two groups generate holds if both do: it is claimed in their place, or one is not.

@@ -96,10 +96,11 @@ def plain_groups(n: int, m: int) -> tuple[PairGroup, ...]:
 
 @lru_cache(maxsize=32)
 def block_groups(n: int, m: int) -> tuple[PairGroup, ...]:
-    """Groups that move blocks of positions as a whole: k points of d columns in one row.
+    """Groups of blocks of positions: k points of d columns in one row, or k kinds of d columns.
 
-    All permutations of the k blocks, their shifts, and turns; columns lie point by point or
-    coordinate by coordinate. Outputs stay, or lie in k blocks that move along.
+    All permutations of the k blocks as a whole, their shifts, and turns; columns lie point by point
+    or coordinate by coordinate. Outputs stay, or lie in k blocks that move along. And all
+    permutations within each of three blocks or more.
 
     Args:
         n: Positions of the input.
@@ -107,7 +108,7 @@ def block_groups(n: int, m: int) -> tuple[PairGroup, ...]:
 
     Example:
         >>> [group.order for group in block_groups(6, 1)]
-        [6, 6, 2, 2]
+        [8, 6, 6, 2, 2]
     """
     if n > _WIDEST:
         return ()
@@ -121,6 +122,9 @@ def block_groups(n: int, m: int) -> tuple[PairGroup, ...]:
         if k > 3:
             actions += [[shift], [shift, reverse]]
         outputs = [_lifts(m, k)] if m % k == 0 and m > 1 else []
+        if 2 < k < n:
+            within = symmetric(np.arange(n).reshape(k, n // k).tolist(), n)
+            groups.append(PairGroup(tuple((p, np.arange(m)) for p in within), n, m))
         for lift in _lifts(n, k):
             for action in actions:
                 if k < n:
