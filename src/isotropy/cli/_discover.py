@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from isotropy.discovery import Findings
 
 _MOST_ROWS = 20_000  # more are not looked at
+_USUAL_BUDGET = "280s"  # with what comes before and after, five minutes
 
 
 @verb("discover")
@@ -128,7 +129,8 @@ def discover(
         str | None,
         typer.Option(
             metavar="TIME",
-            help="How long it may take: 90s, 5m, 1h. What is sure by then is told.",
+            help="How long it may take: 90s, 5m, 1h; by default some five minutes, without limit "
+            "for logs of transitions and with --method groups. What is sure by then is told.",
         ),
     ] = None,
     resume: Annotated[
@@ -171,6 +173,8 @@ def discover(
         raise ValueError("expected --certify with --delta or --tolerance, got no --certify")
     searching = bool(method) and MethodOption.groups in (method or ())
     require_search(searching, study, strategy, children)
+    if budget is None and not searching and not _are_transitions(tasks):
+        budget = _USUAL_BUDGET
     folder = _folder_to_save_to(data, out, no_save, resume, frame.json)
     if searching and study is None and folder is not None and out is not None:
         study = str(_made(folder) / "search.db")
@@ -257,6 +261,12 @@ def _loaded(
         if value is not None:
             raise ValueError(f"{path}: expected no {name} for transitions, got {str(value)!r}")
     return Transitions.load(path.expanduser()), transition_names(path)
+
+
+def _are_transitions(tasks: "dict[str, Dataset | Transitions]") -> bool:
+    from isotropy.data import Transitions
+
+    return any(isinstance(one, Transitions) for one in tasks.values())
 
 
 def _require_certifiable(

@@ -8,7 +8,6 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import mean_below
 from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
@@ -18,7 +17,6 @@ from isotropy.discovery.permutations._permutation_claim import PermutationClaim,
 # shares of what can be learned: what surely costs more is not exact, by itself or beside another
 _EXACT, _DEARER = 0.01, 0.003
 _SURELY = 1e-3  # there are many pairs of groups
-_ELEMENTS = 64
 
 
 @torch.no_grad()
@@ -40,23 +38,9 @@ def without_dearer(
         claims: Those that are confirmed.
         free: The predictor that they were confirmed with.
         outside: The rows that they were confirmed on.
-        seed: Of random elements.
+        seed: What they were confirmed with.
     """
     rows = rows_to_test(outside, seed)
-    averages: dict[int, Tensor] = {}
-
-    def average(claim: PermutationClaim) -> Tensor:
-        if id(claim) not in averages:
-            averages[id(claim)] = claim.group.averages(
-                free.predict,
-                rows.x,
-                rows.arrangement.channels,
-                rows.arrangement.output_channels,
-                elements=_ELEMENTS,
-                generator=make_generator(seed),
-            )
-        return averages[id(claim)]
-
     exact = [
         one
         for one in claims
@@ -67,9 +51,7 @@ def without_dearer(
         costs = claim.test is not None and claim.test.interval[0] > _EXACT
         better = exact[0] if costs and exact else None
         for one in exact if better is None else ():
-            if not one.is_within(claim):
-                continue
-            if _p_dearer(average(one).mean(0), average(claim), rows, free.constant) <= _SURELY:
+            if one.is_within(claim) and _p_dearer(one, claim, rows, free.constant) <= _SURELY:
                 better = one
                 break
         if better is None:
@@ -80,16 +62,22 @@ def without_dearer(
     return kept
 
 
-def _p_dearer(smaller: Tensor, averages: Tensor, rows: TaskData, constant: Tensor) -> float:
+def _p_dearer(
+    smaller: PermutationClaim, larger: PermutationClaim, rows: TaskData, constant: Tensor
+) -> float:
     """The p-value of the null hypothesis that averaging further costs next to nothing.
 
     Args:
-        smaller: A predictor averaged over the smaller group, shape (N, k).
-        averages: The same over the larger one, shape (1 or 2, N, k).
-        rows: The rows.
+        smaller: A claim that was tested.
+        larger: Another one, whose group contains its group.
+        rows: The rows that they were tested on.
         constant: What a constant says, shape (k,).
     """
-    said = (smaller, constant.expand(len(smaller), -1))
-    free, flat = (sample_losses(one, rows.y, rows.task).numpy() for one in said)
-    costs = costs_of_average(smaller, averages, rows.y, rows.task)
+    assert smaller.averages is not None
+    assert larger.averages is not None
+    said = smaller.averages.mean(0)
+    free, flat = (
+        sample_losses(one, rows.y, rows.task).numpy() for one in (said, constant.expand_as(said))
+    )
+    costs = costs_of_average(said, larger.averages, rows.y, rows.task)
     return mean_below(_DEARER * (flat - free) - costs, rows.groups)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from isotropy._run import generator as make_generator
 from isotropy._run import spawn
@@ -48,6 +49,7 @@ class PermutationClaim:
         layout: How data are laid out.
         test: Its test; None before there is one.
         note: Why it is not claimed, though its test stood.
+        averages: What the free predictor, averaged over the group, says of the rows of the test.
     """
 
     proposal: Proposal
@@ -56,6 +58,7 @@ class PermutationClaim:
     layout: Layout
     test: ClaimTest | None = None
     note: str = ""
+    averages: Tensor | None = None
 
     @staticmethod
     def of(proposal: Proposal, data: TaskData) -> PermutationClaim:
@@ -236,7 +239,7 @@ def confirm_permutations(
     with torch.no_grad():
         predicted = free.predict(outside.x)
         for claim, rng in zip(claims, spawn(make_generator(seed), len(claims)), strict=True):
-            averages = claim.group.averages(
+            claim.averages = claim.group.averages(
                 free.predict,
                 outside.x,
                 a.channels,
@@ -247,7 +250,7 @@ def confirm_permutations(
             tests.append(
                 average_test(
                     predicted,
-                    averages,
+                    claim.averages,
                     outside.y,
                     outside.task,
                     constant=free.constant,
