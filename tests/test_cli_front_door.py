@@ -158,6 +158,19 @@ def test_a_budget_is_kept_and_told(total, monkeypatch, capsys):
     )
 
 
+@pytest.mark.parametrize(("options", "limit"), [((), "280s"), (("--certify",), None)])
+def test_a_search_has_a_budget_unless_it_is_certified(total, monkeypatch, capsys, options, limit):
+    asked = []
+
+    def nothing(*given: object, **options: object) -> Findings:
+        asked.append(options["budget"])
+        return Findings()
+
+    monkeypatch.setattr("isotropy.discovery.discover", nothing)
+    said(capsys, total, *ONLY, *options)
+    assert asked == [limit]
+
+
 def test_a_full_disk_leaves_what_was_saved_before(total, monkeypatch, capsys):
     said(capsys, total, *ONLY, "--out", "found")
     before = Path("found/report.html").read_bytes()

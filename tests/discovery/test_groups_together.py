@@ -16,7 +16,7 @@ from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.generators import _continuous
 from isotropy.discovery.naming._pair_group import PairGroup, symmetric
-from isotropy.discovery.permutations import _against_subgroups, _proposals
+from isotropy.discovery.permutations import _against_subgroups, _confirmed_groups, _proposals
 from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
 from isotropy.discovery.permutations._proposals import Proposal
 
@@ -167,7 +167,7 @@ def test_motions_of_what_is_linear_say_nothing(kind, why):
     one, free, data = turned()
     leave_out([one], [], data.arrangement, replace(free, kind=kind))
     assert one.action.test.confirmed == (not why)
-    assert one.action.reason == why
+    assert one.note == why
 
 
 def test_what_costs_something_is_not_claimed_beside_what_is_exact():
@@ -185,8 +185,11 @@ def test_motions_of_columns_that_hardly_matter_are_no_symmetries():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(900, 8))
     y = 3 * np.tanh(x[:, 6] + x[:, 7] ** 2) + 0.02 * np.cos(x[:, :6] @ np.arange(1, 7))
-    found = discover(x, y, methods="generators", fit_models=False)
-    assert all(finding.trivial for finding in found)
+    found = discover(x, y, methods="generators")
+    assert not len(found)
+    assert not found.nearly
+    tested = [one for one in found.tried if isinstance(one, dict)]
+    assert any(abs(one["effect"]) < 0.01 and not one["confirmed"] for one in tested)
 
 
 def test_what_all_columns_but_some_share_is_found_among_them():
@@ -232,3 +235,27 @@ def test_what_was_proposed_before_an_interruption_is_tested(monkeypatch):
     found = discover(x, np.abs(x).sum(1), methods="permutations", keep_on_interrupt=True)
     assert [one.group for one in found] == ["S(4)"]
     assert found.stopped == "interrupted while looking for permutations"
+
+
+def test_equal_outputs_are_trivial():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(500, 4))
+    y = x @ np.array([1.0, 2.0, -3.0, 0.5]) + 0.05 * rng.normal(size=500)
+    found = discover(x, np.stack([y, y], 1), methods="permutations", fit_models=False)
+    assert not len(found)
+    assert "columns of the target are equal" in [one.trivial for one in found.trivial]
+
+
+def test_running_out_of_time_keeps_groups_that_are_confirmed(monkeypatch):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 6))
+    everything = PairGroup(tuple((p, np.arange(1)) for p in symmetric([range(6)], 6)), 6, 1)
+    groups = searched(x, np.abs(x).sum(1) + rng.normal(size=900), [everything])
+
+    def late(*given, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_confirmed_groups, "held_against_subgroups", late)
+    patience = Patience(keep_on_interrupt=True)
+    assert groups.shown(patience, with_networks=True) == groups.claims
+    assert patience.stopped == "interrupted while holding groups against smaller ones"

@@ -130,7 +130,7 @@ def discover(
         typer.Option(
             metavar="TIME",
             help="How long it may take: 90s, 5m, 1h; by default some five minutes, without limit "
-            "for logs of transitions and with --method groups. What is sure by then is told.",
+            "for transitions, with --method groups and --certify. What is sure by then is told.",
         ),
     ] = None,
     resume: Annotated[
@@ -173,7 +173,7 @@ def discover(
         raise ValueError("expected --certify with --delta or --tolerance, got no --certify")
     searching = bool(method) and MethodOption.groups in (method or ())
     require_search(searching, study, strategy, children)
-    if budget is None and not searching and not _are_transitions(tasks):
+    if budget is None and not (searching or certify or _are_transitions(tasks)):
         budget = _USUAL_BUDGET
     folder = _folder_to_save_to(data, out, no_save, resume, frame.json)
     if searching and study is None and folder is not None and out is not None:

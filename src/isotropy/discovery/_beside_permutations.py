@@ -19,33 +19,34 @@ def leave_out(
     moved: Sequence[TestedClaim],
     shown: Sequence[PermutationClaim],
     arrangement: Arrangement,
-    free: FreePredictor,
+    smooth: FreePredictor,
 ) -> None:
     """Withdraw continuous claims that say nothing, and say why.
 
     - Where positions are a ring, neighbours are no vector, unless somebody said that they were.
     - Of what is linear as far as a predictor has learned it, motions say nothing: each linear
       function has many.
-    - What surely costs something is not claimed beside what holds exactly.
+    - What is approximate is not claimed beside what holds exactly.
 
     Args:
         moved: The claims, tested; those that are withdrawn are changed.
         shown: Permutations that hold.
         arrangement: Positions of the data.
-        free: The predictor that claims were tested with.
+        smooth: The predictor that they were tested with.
     """
-    exact = any(c.test is not None and not c.approximate for c in shown)
-    exact = exact or any(one.action.test.confirmed and not one.approximate for one in moved)
     ring = _is_ring(shown, arrangement)
     for one in moved:
         result = one.claim.result
         blocks = result is not None and len(result.chart.blocks) > 1
         if ring and blocks and result is not None and not result.chart.suggested:
             one.withdraw("positions are a ring, of which neighbours are no vectors")
-        elif free.is_linear:
+        elif smooth.is_linear:
             one.withdraw("the target is linear in the columns, and has many such motions")
-        elif exact and one.approximate:
-            one.withdraw("others hold and cost surely less")
+    exact = any(claim.is_named and not claim.approximate for claim in shown)
+    exact = exact or any(one.action.test.confirmed and not one.approximate for one in moved)
+    for one in moved:
+        if exact and one.approximate:
+            one.withdraw("it is approximate, and others hold exactly")
 
 
 def _is_ring(shown: Sequence[PermutationClaim], a: Arrangement) -> bool:

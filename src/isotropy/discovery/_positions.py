@@ -178,7 +178,9 @@ class PositionSearch:
         tests = _corrected(tests, moved)
         for claim, test in zip(claims, tests, strict=False):
             claim.test = test
-        self._claims, self._tests, self._moved = claims, tests, moved
+        self._equal = [c for c in claims if c.moves_outputs_alone and c.confirmed]
+        self._claims = [claim for claim in claims if not claim.moves_outputs_alone]
+        self._tests, self._moved = tests, moved
         self._free, self._smooth = free, smooth
         return True
 
@@ -190,7 +192,9 @@ class PositionSearch:
         assert smooth is not None
         seen, outside = self._seen, self._outside
         moved = any(one.action.test.confirmed for one in self._moved)
-        sure = any(test.confirmed for test in self._tests)
+        diagonal = self._proposals.convolution
+        filtered = diagonal is not None and self._tests[-1].confirmed
+        sure = filtered or any(claim.confirmed for claim in self._claims)
         near: list[NearClaim] = []
         if not (sure or moved):  # what is confirmed is what to build on
             near = attempt("looking for what holds nearly", self._near) or []
@@ -212,14 +216,14 @@ class PositionSearch:
             seed=seed,
         )
         shown = groups.shown(self.patience, with_networks=fit)
-        self._equal = [claim for claim in shown if claim.moves_outputs_alone]
-        shown = [claim for claim in shown if claim not in self._equal]
-        leave_out(self._moved, shown, self.data.arrangement, free)
+        leave_out(self._moved, shown, self.data.arrangement, smooth)
         if any(one.action.test.confirmed for one in self._moved):
+            for claim in shown:
+                if not claim.is_named:
+                    claim.withdraw("its group has no name, and a continuous one has")
             shown = [claim for claim in shown if claim.is_named]
         found = self._continuous_findings(fit)
-        diagonal = self._proposals.convolution
-        if diagonal is not None and self._tests[-1].confirmed:
+        if diagonal is not None and filtered:
             # what turns a filter around is said with it
             turned = PairGroup(diagonal.name.generators, *reversed(diagonal.labels.shape))
             shown = [claim for claim in shown if not turned.contains(claim.group)]

@@ -58,7 +58,7 @@ def test_a_larger_group_within_the_margin_gives_way_to_an_exact_one():
     assert groups.shown(Patience(), with_networks=False) == [shifts]
     assert not both.confirmed
     assert not turn.confirmed
-    assert both.note == "Z(5), cyclic shift, holds and costs surely less"
+    assert both.note == "Z(5), cyclic shift, holds and costs less"
 
 
 def test_the_larger_group_is_claimed_where_it_is_exact():

@@ -21,8 +21,9 @@ def margin_of(
     """The largest cost of a claim that still counts as a symmetry.
 
     A motion of columns that hardly matter costs next to nothing, whatever it is. So the margin is
-    a share of what is lost where the columns that move are exchanged between rows, which is
-    all that can be learned if these are all columns. Where neither names nor the shape of the data
+    a share of what these columns do: half of what is lost where they are exchanged between rows,
+    for values of two rows differ by twice their variance. If all columns move, it is all that can
+    be learned. Where neither names nor the shape of the data
     suggest the blocks that move, it is less than half of that: there are many ways to cut columns
     into blocks, and some direction in one of them matters little.
 
@@ -56,4 +57,4 @@ def _share_lost(
     )
     if flat <= with_them:
         return 1.0  # nothing is learned, and nothing will be claimed
-    return min(max((without - with_them) / (flat - with_them), 0.0), 1.0)
+    return min(max((without - with_them) / (flat - with_them) / 2, 0.0), 1.0)

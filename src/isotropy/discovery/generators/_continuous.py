@@ -57,11 +57,13 @@ class TestedClaim:
         claim: The claim.
         action: Its test.
         parts: Reflections, swaps of blocks and the like, each with a test.
+        note: Why it is not claimed, though its test stood.
     """
 
     claim: GeneratorClaim
     action: ActionTest
     parts: list[tuple[DiscreteCandidate, ActionTest]]
+    note: str = ""
 
     @property
     def p_values(self) -> list[float]:
@@ -77,7 +79,7 @@ class TestedClaim:
         """Do not claim it, though its test stood."""
         if self.action.test.confirmed:
             self.adjust([1.0] * len(self.p_values))
-            self.action = replace(self.action, reason=why)
+            self.note = why
 
     @property
     def _tests(self) -> list[ActionTest]:
@@ -231,7 +233,7 @@ class ContinuousClaims:
             support=DataSupport(fitted.x),
             constant=free.constant,
             loss="squared" if outside.task == "regression" else "cross-entropy",
-            margin=margin,
+            margin=max(margin_of(one.claim, free, outside, margin, seed), 1e-9),
             level=level,
             groups=outside.groups,
             seed=seed,
@@ -286,7 +288,7 @@ class ContinuousClaims:
                 "effect": one.action.test.effect,
                 "p_value": one.action.test.adjusted_p_value,
                 "confirmed": one.action.test.confirmed,
-                **({"note": one.action.reason} if one.action.reason else {}),
+                **({"note": note} if (note := one.note or one.action.reason) else {}),
             }
             for one in tested
         ]

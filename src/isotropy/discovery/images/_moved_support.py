@@ -91,7 +91,9 @@ def _by_convolutions(
     """The same of a network that sees things wherever they are."""
     half = len(images) // 2
     x = torch.cat([images[:half], moved[:half]]).unflatten(1, data.image)
-    asked = ImageData.of(x.numpy(), np.arange(2).repeat(half), None, None)
+    # an image and what becomes of it are on the same side
+    pairs = np.tile(np.arange(half), 2)
+    asked = ImageData.of(x.numpy(), np.arange(2).repeat(half), None, pairs)
     network = fit_image_network(asked, _CONVOLUTIONS, seed)[0]
     first, second = (outputs_of(network, rows[half:]).diff(dim=1)[:, 0] for rows in (images, moved))
     return first, second

@@ -78,8 +78,10 @@ def held_against_subgroups(
 
     found = []
     for claim in claims:
-        best, averaged = claim, _averaged_losses(claim, free, outside, seed)
-        for group in _shifts_within(claim.group):
+        best = claim
+        smaller_ones = _shifts_within(claim.group)
+        averaged = _averaged_losses(claim, free, outside, seed) if smaller_ones else flat
+        for group in smaller_ones:
             proposal = Proposal(group, claim.proposal.method, claim.proposal.chance)
             smaller = PermutationClaim.of(proposal, data)
             least = margin * float(flat.mean() - of_network(smaller).mean())
@@ -93,7 +95,7 @@ def held_against_subgroups(
                 assert claim.test is not None
                 p_value = max(test.p_value, claim.test.adjusted_p_value)
                 smaller.test = replace(test, adjusted_p_value=p_value)
-                best = smaller
+                best, averaged = smaller, _averaged_losses(smaller, free, outside, seed)
         if best.confirmed:
             found.append(best)
     return found

@@ -52,14 +52,14 @@ class ConfirmedGroups:
             with_networks: Whether groups are held against networks with smaller ones.
         """
         confirmed = [claim for claim in self.claims if claim.confirmed]
-        exact = patience.attempt("looking for exact groups", lambda: self._exact(confirmed))
-        confirmed = confirmed if exact is None else exact
+        confirmed = self._exact(confirmed)
         shown = [c for c in confirmed if not any(c.is_within(other) for other in confirmed)]
-        shown = patience.attempt("joining groups", lambda: self._joined(shown)) or shown
+        joined = patience.attempt("joining groups", lambda: self._joined(shown))
+        shown = shown if joined is None else joined
         if not with_networks:
             return shown
         held = patience.attempt("holding groups against smaller ones", lambda: self._held(shown))
-        return held or []
+        return shown if held is None else held
 
     def _exact(self, confirmed: Sequence[PermutationClaim]) -> list[PermutationClaim]:
         return without_dearer(confirmed, self.free, self.outside, seed=self.seed)
@@ -71,7 +71,7 @@ class ConfirmedGroups:
         for these rows alone. The same where what they generate has no name: where classes lie far
         apart many permutations do no harm.
         """
-        left = list(shown)
+        left, dropped = list(shown), list[PermutationClaim]()
         for _ in range(_MOST_JOINS):
             if len(left) < 2:
                 break
@@ -84,6 +84,9 @@ class ConfirmedGroups:
             else:
                 dearer = max((first, second), key=lambda one: one.test.effect if one.test else 0.0)
                 left.remove(dearer)
+                dropped.append(dearer)
+        for claim in dropped:
+            claim.withdraw("it does not hold together with another that costs less")
         return left
 
     def _generated(self, first: PermutationClaim, second: PermutationClaim) -> PermutationClaim:
@@ -118,8 +121,7 @@ class ConfirmedGroups:
             seed=self.seed,
         )
         for claim in shown:
-            if claim not in kept and claim.test is not None:
-                claim.test = replace(claim.test, adjusted_p_value=1.0)
-                claim.note = "a network with a smaller group does better"
+            if claim not in kept:
+                claim.withdraw("a network with a smaller group does better")
         self.claims += [claim for claim in kept if claim not in self.claims]
         return kept

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,8 +13,7 @@ from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_
 from isotropy.discovery.permutations._average_test import costs_of_average
 from isotropy.discovery.permutations._permutation_claim import PermutationClaim, rows_to_test
 
-# shares of what can be learned: what surely costs more is not exact, by itself or beside another
-_EXACT, _DEARER = 0.01, 0.003
+_DEARER = 0.003  # a share of what can be learned: what costs no more is next to nothing
 _SURELY = 1e-3  # there are many pairs of groups
 
 
@@ -32,7 +30,8 @@ def without_dearer(
     A group that is larger than that of the task may cost less than the margin: the reflections of
     a ring, where a function is nearly even. The shifts within it cost nothing, and they are what
     the task has. The predictor averaged over the smaller group takes the place of the free one: if
-    the larger group holds, to average over that as well costs nothing.
+    the larger group holds, and inputs are distributed alike along its orbits, to average over that
+    as well costs nothing.
 
     Args:
         claims: Those that are confirmed.
@@ -41,25 +40,26 @@ def without_dearer(
         seed: What they were confirmed with.
     """
     rows = rows_to_test(outside, seed)
-    exact = [
-        one
-        for one in claims
-        if one.is_named and one.test is not None and one.test.interval[0] <= _EXACT
-    ]
-    kept = []
+    exact = [one for one in claims if one.is_named and not one.approximate]
+    exact.sort(key=_effect)
+    given_way: list[tuple[PermutationClaim, PermutationClaim]] = []
     for claim in claims:
-        costs = claim.test is not None and claim.test.interval[0] > _EXACT
-        better = exact[0] if costs and exact else None
-        for one in exact if better is None else ():
-            if one.is_within(claim) and _p_dearer(one, claim, rows, free.constant) <= _SURELY:
-                better = one
-                break
-        if better is None:
-            kept.append(claim)
-        elif claim.test is not None:
-            claim.test = replace(claim.test, adjusted_p_value=1.0)
-            claim.note = f"{better.name.name}, holds and costs surely less"
-    return kept
+        # by itself, or because it costs something where a smaller group is averaged over already
+        better = [
+            one
+            for one in exact
+            if (claim.approximate and _effect(one) < _effect(claim))
+            or (one.is_within(claim) and _p_dearer(one, claim, rows, free.constant) <= _SURELY)
+        ]
+        if better:
+            given_way.append((claim, better[0]))
+    for claim, one in given_way:
+        claim.withdraw(f"{one.name.name}, holds and costs less")
+    return [claim for claim in claims if all(claim is not lost for lost, _ in given_way)]
+
+
+def _effect(claim: PermutationClaim) -> float:
+    return claim.test.effect if claim.test is not None else 0.0
 
 
 def _p_dearer(

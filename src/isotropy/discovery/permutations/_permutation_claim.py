@@ -103,6 +103,11 @@ class PermutationClaim:
         """Whether it says no more than that some outputs are equal."""
         return not len(self.group.moved()[0])
 
+    def withdraw(self, why: str) -> None:
+        """Do not claim it, though its test stood."""
+        if self.test is not None:
+            self.test, self.note = replace(self.test, adjusted_p_value=1.0), why
+
     def is_within(self, other: PermutationClaim) -> bool:
         """Whether another group is larger and contains this one."""
         return other.group.order > self.group.order and other.group.contains(self.group)
