@@ -364,7 +364,12 @@ class PositionSearch:
             ),
         ]
         notes = predictor_notes(free, self._fitted, self._outside)
-        trivial = ignored_positions(self._proposals.ignored, free, self._outside, **given)
+        # what a symmetry moves along with what matters does matter
+        moved = {
+            int(p) for claim in self._claims if claim.confirmed for p in claim.group.moved()[0]
+        }
+        ignored = tuple(p for p in self._proposals.ignored if p not in moved)
+        trivial = ignored_positions(ignored, free, self._outside, **given)
         for claim in self._equal:
             assert claim.test is not None
             described = claim.described(claim.test, self._outside)

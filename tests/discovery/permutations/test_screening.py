@@ -43,3 +43,12 @@ def test_points_in_one_row_are_permuted_as_a_whole(blocks):
     orders = [proposal.group.order for proposal in proposed]
     assert (24 in orders) == blocks
     assert blocks or not orders
+
+
+def test_positions_that_say_the_same_are_not_all_ignored():
+    rng = np.random.default_rng(0)
+    label = rng.integers(2, size=900)
+    x = (2 * label - 1)[:, None] + 0.8 * rng.normal(size=(900, 12))  # each tells the class
+    x[:, 3] = rng.normal(size=900)  # but one
+    ignored = Screening(TaskData.of(x, label, None, None), 0.05, 0).ignored()
+    assert len(ignored) < 8

@@ -143,10 +143,12 @@ def combination_text(row: Array, names: tuple[str, ...]) -> str:
     Example:
         >>> combination_text(np.array([1.0, -1.0, 0.5]), ("a", "b", "c"))
         'a − b + 0.5·c'
+        >>> combination_text(np.array([1.0, 1e-9]), ("a", "b"))
+        'a'
     """
-    text = ""
+    text, dust = "", 1e-6 * float(np.abs(row).max(initial=0.0))
     for value, name in zip(row, names, strict=True):
-        if abs(value) < 1e-9:
+        if abs(value) <= dust:
             continue
         sign = "−" if value < 0 else "+"
         size = f"{abs(value):.3g}"

@@ -197,7 +197,7 @@ def _reordered(outputs: Array | None, order: Array) -> Array | None:
 
 def _direction(row: Array, names: tuple[str, ...]) -> str:
     """A translation in words: "adding t·(1, −1) to (E1, E2)"."""
-    at = np.flatnonzero(np.abs(row) > 1e-9)
+    at = np.flatnonzero(np.abs(row) > 1e-6 * np.abs(row).max())
     steps = ", ".join(f"{row[i]:.3g}".replace("-", "−") for i in at)
     return f"adding t·({steps}) to ({', '.join(names[i] for i in at)})"
 

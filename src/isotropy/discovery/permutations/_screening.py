@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 
 import numpy as np
@@ -108,18 +109,28 @@ class Screening:
         return costs
 
     def ignored(self) -> tuple[int, ...]:
-        """Positions of the input whose values can be exchanged between rows at no cost."""
+        """Positions of the input whose values can be exchanged between rows at no cost.
+
+        Where many positions say the same, none of them is missed by itself: those that matter least
+        are ignored, as long as all of them together are not missed either.
+        """
+        n = self.data.arrangement.inputs
+        least = min(_RESOLUTION, _LITTLE / n)
+        costs = [self._cost_of_exchange([position]) for position in range(n)]
+        found = sorted((p for p in range(n) if costs[p] < least), key=costs.__getitem__)
+        while len(found) > 1 and self._cost_of_exchange(found) >= _RESOLUTION:
+            found = found[: len(found) // 2]
+        return tuple(sorted(found))
+
+    @torch.no_grad()
+    def _cost_of_exchange(self, positions: Sequence[int]) -> float:
+        """What it costs that values at some positions come from another row."""
         a = self.data.arrangement
-        found = []
-        for position in range(a.inputs):
-            x = self.data.x.clone().unflatten(1, (a.channels, a.inputs))
-            order = torch.randperm(len(x), generator=self.rng)
-            x[:, :, position] = x[order][:, :, position]
-            with torch.no_grad():
-                losses = self._losses(self.free.predict(x.flatten(1)))
-            if self._share(losses) < min(_RESOLUTION, _LITTLE / a.inputs):
-                found.append(position)
-        return tuple(found)
+        x = self.data.x.clone().unflatten(1, (a.channels, a.inputs))
+        order = torch.randperm(len(x), generator=self.rng)
+        at = torch.tensor(positions)
+        x[:, :, at] = x[order][:, :, at]
+        return self._share(self._losses(self.free.predict(x.flatten(1))))
 
     def chance(self, group: PairGroup, ignored: tuple[int, ...], among: float) -> float:
         """How often some group of those tried costs a random linear function as little.
