@@ -259,3 +259,16 @@ def test_running_out_of_time_keeps_groups_that_are_confirmed(monkeypatch):
     patience = Patience(keep_on_interrupt=True)
     assert groups.shown(patience, with_networks=True) == groups.claims
     assert patience.stopped == "interrupted while holding groups against smaller ones"
+
+
+def test_that_a_quadratic_form_has_a_group_of_its_own_says_nothing():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 4))
+    form = rng.normal(size=(4, 4))
+    found = discover(x, np.einsum("ri,ij,rj->r", x, form, x), methods="generators")
+    assert not len(found)
+    assert any(
+        "every quadratic form" in str(one.get("note")) for one in found.tried if "note" in one
+    )
+    kept = discover(x, (x**2 * [1, -1, -1, -1]).sum(1), methods="generators", fit_models=False)
+    assert [one.group for one in kept] == ["SO13p"]

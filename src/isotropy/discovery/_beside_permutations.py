@@ -26,6 +26,7 @@ def leave_out(
     - Where positions are a ring, neighbours are no vector, unless somebody said that they were.
     - Of what is linear as far as a predictor has learned it, motions say nothing: each linear
       function has many.
+    - Every quadratic form has an SO(p, q) in a basis of its own.
     - What is approximate is not claimed beside what holds exactly.
 
     Args:
@@ -42,6 +43,8 @@ def leave_out(
             one.withdraw("positions are a ring, of which neighbours are no vectors")
         elif smooth.is_linear:
             one.withdraw("the target is linear in the columns, and has many such motions")
+        elif smooth.is_quadratic and result is not None and "hidden" in result.detail:
+            one.withdraw("the target is quadratic, and every quadratic form has such a group")
     exact = any(claim.is_named and not claim.approximate for claim in shown)
     exact = exact or any(one.action.test.confirmed and not one.approximate for one in moved)
     for one in moved:

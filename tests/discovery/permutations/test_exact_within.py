@@ -50,9 +50,9 @@ def claimed_groups(odd: float, rows: int = 1500) -> ConfirmedGroups:
 
 
 def test_a_larger_group_within_the_margin_gives_way_to_an_exact_one():
-    groups = claimed_groups(odd=0.1)
+    groups = claimed_groups(odd=0.09)
     both, shifts, turn = groups.claims
-    odd_share = (0.1**2 * 20) / (0.1**2 * 20 + 15)  # of the variance, for normal inputs
+    odd_share = (0.09**2 * 20) / (0.09**2 * 20 + 15)  # of the variance, for normal inputs
     assert both.test.effect == pytest.approx(odd_share, abs=0.015)
     assert all(claim.confirmed for claim in groups.claims)
     assert groups.shown(Patience(), with_networks=False) == [shifts]
@@ -74,7 +74,7 @@ def test_groups_that_were_not_joined_before_are_joined_only_if_that_is_exact():
     both = groups.claims.pop(0)
     (joined,) = groups.shown(Patience(), with_networks=False)
     assert joined.group.equals(both.group)
-    groups = claimed_groups(odd=0.1)
+    groups = claimed_groups(odd=0.09)
     _, shifts, _ = groups.claims
     groups.claims = groups.claims[1:]
     assert groups.shown(Patience(), with_networks=False) == [shifts]

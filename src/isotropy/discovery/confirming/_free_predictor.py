@@ -67,6 +67,11 @@ class FreePredictor:
         """Whether it is a linear map, of whatever family."""
         return self.kind in ("linear", "a polynomial of degree 1")
 
+    @property
+    def is_quadratic(self) -> bool:
+        """Whether it is a polynomial of degree two, of whatever family."""
+        return self.kind.startswith(("quadratic", "a polynomial of degree 2"))
+
     def share_left(self, x: Tensor, y: Tensor, task: Task) -> float:
         """The loss on some rows, as a share of the constant's.
 

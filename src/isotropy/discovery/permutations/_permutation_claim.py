@@ -22,6 +22,7 @@ from isotropy.discovery._symmetric_model import fit_symmetric_model
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import ClaimTest, holm
 from isotropy.discovery.confirming._free_predictor import FreePredictor
+from isotropy.discovery.confirming._share_of_columns import share_of_columns
 from isotropy.discovery.naming._naming import SharingName, name_permutations
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._average_test import average_test
@@ -228,7 +229,8 @@ def confirm_permutations(
     """A test of each claim, with Holm's correction among them.
 
     Averaging over a group of k elements costs a function that has nothing to do with it the share
-    1 − 1/k of what can be learned: the margin is so much smaller for small groups.
+    1 − 1/k of what can be learned from the positions that it moves: the margin is so much smaller
+    for small groups, and for those that move what hardly matters.
 
     Args:
         claims: The claims.
@@ -243,7 +245,9 @@ def confirm_permutations(
     tests = []
     with torch.no_grad():
         predicted = free.predict(outside.x)
-        for claim, rng in zip(claims, spawn(make_generator(seed), len(claims)), strict=True):
+        shares = [_share_at_stake(claim.group, free, outside) for claim in claims]
+        generators = spawn(make_generator(seed), len(claims))
+        for claim, share, rng in zip(claims, shares, generators, strict=True):
             claim.averages = claim.group.averages(
                 free.predict,
                 outside.x,
@@ -259,13 +263,20 @@ def confirm_permutations(
                     outside.y,
                     outside.task,
                     constant=free.constant,
-                    margin=margin * (1 - 1 / claim.group.order),
+                    margin=max(margin * (1 - 1 / claim.group.order) * share, 1e-9),
                     level=level,
                     groups=outside.groups,
                 )
             )
     adjusted = holm([test.p_value for test in tests])
     return [replace(t, adjusted_p_value=float(p)) for t, p in zip(tests, adjusted, strict=True)]
+
+
+def _share_at_stake(group: PairGroup, free: FreePredictor, rows: TaskData) -> float:
+    """What the positions that a group moves do for the target."""
+    columns = np.zeros((rows.arrangement.channels, rows.arrangement.inputs), dtype=bool)
+    columns[:, group.moved()[0]] = True
+    return share_of_columns(free, rows, columns.ravel()) if columns.any() else 1.0
 
 
 def near_permutations(
