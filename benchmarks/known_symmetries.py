@@ -645,6 +645,91 @@ def images_without_meaning(rng: Rng) -> Arrays:
     return {"x": rng.normal(size=(1500, 12, 12)), "y": rng.integers(3, size=1500)}
 
 
+# --- what a larger group, a coincidence or a weak predictor could be taken for
+
+
+# a reflection costs some two per cent, less than the margin
+@task("vectors", r"^Z\(4\) ")
+def shifts_and_hardly_a_reflection(rng: Rng) -> Arrays:
+    f = random_network(rng, 4)
+    x = rng.normal(size=(4000, 4))
+    return {"x": x, "y": noisy(rng, sum(f(np.roll(x, k, 1)) for k in range(4))[:, 0], 0.02)}
+
+
+# x5 ↦ t·x5, x6 ↦ x6/t
+@task("vectors", r"^S\(5\)", r"SO⁺\(1,1\)|S\(2\)")
+def five_alike_among_eight(rng: Rng) -> Arrays:
+    x = rng.normal(size=(3000, 8))
+    y = np.sin(x[:, :5]).sum(1) + x[:, 5] * x[:, 6] + np.exp(x[:, 7] / 2)
+    return {"x": x, "y": noisy(rng, y)}
+
+
+@task("vectors", r"^S\(6\) ")
+def any_of_six_is_large(rng: Rng) -> Arrays:
+    x = rng.normal(size=(3000, 6))
+    return {"x": x, "y": (np.abs(x).max(1) > 1.6).astype(int)}
+
+
+@task("vectors")
+def classes_along_a_line(rng: Rng) -> Arrays:
+    x = rng.normal(size=(2000, 10))
+    chance = 1 / (1 + np.exp(-x @ rng.normal(size=10)))
+    return {"x": x, "y": (rng.uniform(size=2000) < chance).astype(int)}
+
+
+@task("vectors")
+def a_quadratic_form(rng: Rng) -> Arrays:
+    x = rng.normal(size=(1500, 6))
+    form = rng.normal(size=(6, 6))
+    return {"x": x, "y": noisy(rng, np.einsum("ri,ij,rj->r", x, form, x) + x @ form[0])}
+
+
+@task("blocks", r"^S\(4\) ")
+def four_blocks_alike(rng: Rng) -> Arrays:
+    x = rng.normal(size=(4000, 4, 3))
+    y = (np.tanh(x[..., 0]) * x[..., 1] + np.cos(x[..., 2] * 1.3)).sum(1)
+    return {"x": x.reshape(4000, 12), "y": noisy(rng, y + 0.4 * x[..., 0].prod(1), 0.03)}
+
+
+@task("sequences")
+def what_came_last(rng: Rng) -> Arrays:
+    x, state = rng.normal(size=(3000, 12)), np.zeros(3000)
+    for step in range(12):
+        state = np.tanh(0.7 * state + x[:, step] * (1 + 0.1 * step))
+    return {"x": x, "y": noisy(rng, state)}
+
+
+@task("sequences", r"^[ZD]\(48\) ")
+def four_frequencies(rng: Rng) -> Arrays:
+    y, phase = rng.integers(4, size=3000), rng.uniform(0, 2 * np.pi, 3000)
+    x = np.sin(2 * np.pi * (2 * y + 1)[:, None] * np.arange(48) / 48 + phase[:, None])
+    return {"x": (x + 0.5 * rng.normal(size=x.shape))[..., None], "y": y}
+
+
+def _letters(rng: Rng, side: int, letters: np.ndarray, *, turned: bool, noise: float) -> Arrays:
+    """Pictures at random, upright or turned by quarters, in the middle or anywhere."""
+    y = rng.integers(len(letters), size=3000)
+    x = np.zeros((3000, side, side))
+    for image, label in zip(x, y, strict=True):
+        letter = np.rot90(letters[label], rng.integers(4)) if turned else letters[label]
+        image[: len(letter), : len(letter)] = letter
+        if not turned:
+            image[:] = np.roll(image, rng.integers(side, size=2), (0, 1))
+    return {"x": x + noise * rng.normal(size=x.shape), "y": y}
+
+
+@task("images", r"^Z\(16\)\*Z\(16\) ")
+def letters_anywhere(rng: Rng) -> Arrays:
+    rows = ("100 100 111", "111 010 010", "011 110 010")
+    letters = np.array([[list(map(float, line)) for line in row.split()] for row in rows])
+    return _letters(rng, 16, letters, turned=False, noise=0.15)
+
+
+@task("images", r"C\(4\)")
+def pictures_turned_and_not_mirrored(rng: Rng) -> Arrays:
+    return _letters(rng, 8, rng.normal(size=(3, 8, 8)), turned=True, noise=0.8)
+
+
 def write(name: str, known: Known, seed: int, folder: Path) -> Path:
     arrays = known.make(np.random.default_rng([seed, *name.encode()]))
     path = folder / (name.replace(" ", "_") + known.suffix)
