@@ -73,7 +73,7 @@ class ImageModels:
         self, seen: ImageData, outside: ImageData, seed: int, told: Callable[[str], Told]
     ) -> None:
         self._seen, self._outside, self._seed, self._told = seen, outside, seed, told
-        self._free: dict[int, nn.Module] = {}
+        self._free: dict[tuple[int, int], nn.Module] = {}
 
     def of(self, claim: Motions | LayerClaim, *, curve: bool = False) -> FittedModel:
         """The model of a claim.
@@ -83,7 +83,7 @@ class ImageModels:
             curve: Whether to fit to fewer rows as well, where that does not take long.
         """
         model, spec = self._fitted(claim, self._seen)
-        free = self._free_one(self._seen)
+        free = self._free_one(claim, self._seen)
         strict_said, free_said = (outputs_of(one, self._outside.x) for one in (model, free))
         strict, without = self._losses(strict_said), self._losses(free_said)
         constant = self._losses(self._seen.constant.expand(len(self._outside.x), -1))
@@ -110,7 +110,7 @@ class ImageModels:
         points = []
         for share in _SHARES:
             rows = self._seen.at_most(int(share * len(self._seen.x)), self._seed)
-            models = self._fitted(claim, rows)[0], self._free_one(rows)
+            models = self._fitted(claim, rows)[0], self._free_one(claim, rows)
             losses = [
                 float(self._losses(outputs_of(one, self._outside.x)).mean()) for one in models
             ]
@@ -143,15 +143,20 @@ class ImageModels:
         model = Symmetrised(network, symmetry, generator=self._seed).eval()
         return model, {"kind": "symmetrised", "model": inner, "seed": self._seed}
 
-    def _free_one(self, rows: ImageData) -> nn.Module:
-        """The better of two, on rows held out of the training: all layers free, or the last."""
-        if len(rows.x) not in self._free:
+    def _free_one(self, claim: Motions | LayerClaim, rows: ImageData) -> nn.Module:
+        """A network whose layers are free; beside motions, whose last one is, where that is better.
+
+        Rows held out of the training tell. Of maps a network with free layers alone learns next
+        to nothing, and strict layers are compared with free ones.
+        """
+        ways = [FREE, LAST_FREE] if isinstance(claim, Motions) else [FREE]
+        ways = ways if rows.target is None else [LAST_FREE]
+        key = len(rows.x), len(ways)
+        if key not in self._free:
             told = self._told("a network with free layers")
-            # of maps a network with free layers alone learns next to nothing
-            ways = [FREE, LAST_FREE] if rows.target is None else [LAST_FREE]
             fits = [fit_image_network(rows, paths, self._seed, told=told) for paths in ways]
-            self._free[len(rows.x)] = min(fits, key=lambda fit: fit[2])[0]
-        return self._free[len(rows.x)]
+            self._free[key] = min(fits, key=lambda fit: fit[2])[0]
+        return self._free[key]
 
     def _losses(self, said: Tensor) -> Tensor:
         return sample_losses(said, self._outside.y, self._outside.task)
