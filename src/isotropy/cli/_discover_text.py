@@ -43,9 +43,13 @@ def _of_finding(finding: "Finding", brief: bool) -> Iterator[str]:
     yield f"    {finding.action}"
     if brief:
         return
-    yield from (f"    {note}" for note in finding.notes)
-    if finding.comparison is not None:
-        yield f"    {finding.comparison}"
+    told = str(finding.comparison)  # which some notes tell as well
+    compared = finding.comparison is not None
+    for note in finding.notes:
+        if not (compared and (note == told or note.startswith("mean loss on the "))):
+            yield f"    {note}"
+    if compared:
+        yield f"    {told}"
     if finding.equivariance_error is not None:
         yield f"    equivariance error of the model: {finding.equivariance_error:.1e}"
     if finding.soft is not None:
