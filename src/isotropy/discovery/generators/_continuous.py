@@ -453,9 +453,17 @@ def _model_or_none(claim: GeneratorClaim, seen: TaskData, seed: int) -> StrictMo
 
 
 def _shown(standing: list[TestedClaim]) -> list[TestedClaim]:
-    """The first exact claim that stands, what nearly holds beyond it, and translations."""
+    """The first exact claim that stands, what nearly holds beyond it, and translations.
+
+    A group in the user's own coordinates comes before one in a basis that was fitted.
+    """
     exact = [one for one in standing if one.claim.result is not None and one.claim.exact]
+    exact.sort(key=_is_hidden)
     return [one for one in standing if one in exact[:1] or one not in exact]
+
+
+def _is_hidden(one: TestedClaim) -> bool:
+    return one.claim.result is not None and "hidden" in one.claim.result.detail
 
 
 def _discrete(claim: GeneratorClaim, n: int) -> tuple[list[DiscreteCandidate], list[Tensor | None]]:

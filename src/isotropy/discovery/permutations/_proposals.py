@@ -28,7 +28,7 @@ from isotropy.groups import parse_group
 _CHANCE = 0.05
 # of kinds of groups that might have been fitted to a predictor, whose errors are not known
 _WARY = 4.0
-_MOST_CLAIMS = 6
+_MOST_CLAIMS, _CHEAP = 8, 0.02
 _FITTED = {1: "linear coefficients", 2: "quadratic coefficients"}
 
 
@@ -40,11 +40,13 @@ class Proposal:
         group: The permutations.
         method: How it was come by.
         chance: A bound on the probability of such a symmetry by coincidence.
+        cost: What it costs a predictor of the first part, as a share of what can be learned.
     """
 
     group: PairGroup
     method: str
     chance: float
+    cost: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +150,7 @@ def propose(
                 chances.append(search.chance(group, ignored, among))
         chance = min([*chances, 1.0])
         if chance <= _CHANCE:
-            found.append(Proposal(group, method, chance))
+            found.append(Proposal(group, method, chance, cost))
 
     for text, group in given:
         consider(group, f"candidate {text}", adapted=False)
@@ -185,8 +187,9 @@ def propose(
 
 
 def largest(found: Sequence[Proposal]) -> tuple[Proposal, ...]:
-    """As many of the claims as are tested, the largest group first."""
-    return tuple(sorted(found, key=lambda p: -p.group.order)[:_MOST_CLAIMS])
+    """As many of the claims as are tested: those that cost little, then the largest groups."""
+    first = sorted(found, key=lambda p: (p.cost > _CHEAP, -p.group.order))[:_MOST_CLAIMS]
+    return tuple(sorted(first, key=lambda p: -p.group.order))
 
 
 def _shifts(n: int, m: int) -> list[PairGroup]:
