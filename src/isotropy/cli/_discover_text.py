@@ -41,6 +41,9 @@ def discovery_text(found: "Mapping[str, Findings]", saved: "Mapping[str, str]") 
 def _of_finding(finding: "Finding", brief: bool) -> Iterator[str]:
     yield f"  {finding}"
     yield f"    {finding.action}"
+    beyond = [str(part["name"]) for part in finding.discrete if part["holds"]]
+    if beyond:
+        yield f"    {'hold' if len(beyond) > 1 else 'holds'} too: {', '.join(beyond)}"
     if brief:
         return
     told = str(finding.comparison)  # which some notes tell as well

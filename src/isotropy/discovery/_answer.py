@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 _COUNTS = {1: "One", 2: "Two", 3: "Three", 4: "Four"}
 _NOTICED = 0.02  # share of a loss below which two models are as good as each other
+_EXACT = 1e-3  # share of what there is to learn that a model leaves which has learned all of it
 
 
 def answer(found: Findings) -> str:
@@ -67,6 +68,8 @@ def _gain(best: Finding) -> str:
         )
     if abs(told.saved) < _NOTICED or abs(told.strict - told.free) < 2 * told.error:
         return ": a model that has it predicts as well as one without"
+    if max(told.strict, told.free) < _EXACT * told.constant:
+        return ": models with it and without it predict almost exactly"
     if told.saved > 0:
         return f": a model that has it errs {told.saved:.0%} less than one without"
     return f": {told.loss} {told.strict:.2g} with it, {told.free:.2g} without"

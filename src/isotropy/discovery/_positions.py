@@ -278,7 +278,7 @@ class PositionSearch:
 
         models = None
         standing = [one.claim for one in self._moved if one.action.test.confirmed]
-        if fit and not all(claim.homogeneous for claim in standing):
+        if fit and any(claim.has_model for claim in standing):
             models = self.patience.attempt("fitting models", made)
             fit = models is not None
         if models is None:

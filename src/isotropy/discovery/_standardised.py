@@ -24,6 +24,7 @@ _ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "symmetrised": (("model",), ("elements", "seed")),
     "standardised": (("model",), ()),
     "homogeneous": (("model", "symmetry", "columns", "degree"), ()),
+    "translated": (("model", "symmetry", "along"), ()),
     "soft": (("model", "variances"), ()),
     "image network": (("image", "outputs", "paths"), ("alpha", "group", "maps", "averaged")),
     "grid network": (("image", "outputs", "groups", "hidden"), ()),
@@ -154,6 +155,53 @@ class HomogeneousModel(nn.Module):
         return scaled
 
 
+class TranslationInvariantModel(nn.Module):
+    """A model of what translations along some directions leave: f(x + t) = f(x).
+
+        y = model(x − T Tᵀ x),   T orthonormal
+
+    Args:
+        model: A model of such inputs.
+        along: An orthonormal basis of the translations, shape (r, d_in).
+
+    Example:
+        >>> model = TranslationInvariantModel(nn.Linear(2, 1), [[0.5**0.5, 0.5**0.5]])
+        >>> x = torch.tensor([[1.0, 3.0]])
+        >>> torch.allclose(model(x + 5), model(x), atol=1e-5)
+        True
+    """
+
+    along: Tensor
+
+    def __init__(self, model: nn.Module, along: ArrayLike | Tensor) -> None:
+        super().__init__()
+        self.model = model
+        basis = torch.as_tensor(along, dtype=torch.float64)
+        one = torch.eye(len(basis), dtype=torch.float64)
+        if basis.ndim != 2 or not torch.allclose(basis @ basis.T, one, atol=1e-6):
+            raise ValueError(f"expected orthonormal rows as along, got {along!r:.80}")
+        # in full, lest a model in float64 be inexact; not among the weights, for it is given
+        self.register_buffer("along", basis, persistent=False)
+        for name in ("in_features", "out_features"):
+            if hasattr(model, name):
+                setattr(self, name, getattr(model, name))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shape (*, d_in) to (*, d_out)."""
+        y: Tensor = self.model(without(x, self.along.to(x.dtype)))
+        return y
+
+
+def without(x: Tensor, along: Tensor) -> Tensor:
+    """Rows less their components along some orthonormal directions.
+
+    Example:
+        >>> without(torch.tensor([[3.0, 4.0]]), torch.tensor([[0.0, 1.0]]))
+        tensor([[3., 0.]])
+    """
+    return x - (x @ along.T) @ along
+
+
 def orbit_mean(values: ArrayLike | Tensor, permutations: Sequence[ArrayLike | Tensor]) -> Tensor:
     """Each number replaced by the mean over its orbit, which the group leaves as it is.
 
@@ -211,10 +259,11 @@ def build_model(
             ``"mlp"`` (inputs, outputs, channels, layers), ``"symmetrised"`` (model: a
             description; elements, seed), ``"standardised"`` (model: a description),
             ``"homogeneous"`` (model: a description; symmetry, the part without scalings, as text;
-            columns, degree), ``"soft"`` (model: a description; variances of its strict and
-            flexible paths), ``"image network"`` (image, outputs, paths; alpha, group, maps,
-            averaged), ``"grid network"`` (image, outputs, groups: names of grid transformations;
-            hidden: the side of each hidden grid).
+            columns, degree), ``"translated"`` (model: a description; symmetry, the part without
+            translations, as text or None; along, a basis of these), ``"soft"`` (model: a
+            description; variances of its strict and flexible paths), ``"image network"`` (image,
+            outputs, paths; alpha, group, maps, averaged), ``"grid network"`` (image, outputs,
+            groups: names of grid transformations; hidden: the side of each hidden grid).
         symmetry: What the model has; ``"mlp"``, ``"shared linear"``, ``"image network"`` and
             ``"grid network"`` need none.
         labels: Which weights of ``"shared linear"`` are equal, shape (d_out, d_in).
@@ -256,6 +305,11 @@ def build_model(
         part = Symmetry.parse(arguments["symmetry"])
         within = build_model(arguments["model"], part, labels)
         return HomogeneousModel(within, arguments["columns"], arguments["degree"])
+    if kind == "translated":
+        text = arguments["symmetry"]
+        linear = None if text is None else Symmetry.parse(text)
+        left = build_model(arguments["model"], linear, labels)
+        return TranslationInvariantModel(left, arguments["along"])
     if kind == "shared linear":
         if labels is None:
             raise ValueError(f"expected labels for a model of kind {kind!r}, got none")

@@ -67,9 +67,9 @@ def with_worth(
         accuracies[0],
         accuracies[1],
     )
-    return replace(
-        finding, comparison=comparison, equivariance_error=_error(finding, outside, seed)
-    )
+    error = finding.equivariance_error
+    error = _error(finding, outside, seed) if error is None else error
+    return replace(finding, comparison=comparison, equivariance_error=error)
 
 
 def with_curve(

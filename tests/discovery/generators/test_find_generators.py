@@ -553,7 +553,9 @@ def test_findings_come_back_from_files(case: str, tmp_path: Path) -> None:
 # --- the model ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", ["about a point", "vector", "weights"])
+@pytest.mark.parametrize(
+    "case", ["about a point", "vector", "weights", "se2", "se3", "translations"]
+)
 def test_the_model_has_the_symmetry_and_comes_back(case: str, tmp_path: Path) -> None:
     planted = PLANTED[case]
     y = planted.f(planted.x)
@@ -781,6 +783,26 @@ def test_a_scaling_is_in_the_model(tmp_path: Path) -> None:
     pairs = np.hstack([points, points[::-1]])
     loaded = Finding.load(finding.save(tmp_path))
     np.testing.assert_allclose(loaded.predict(3 * pairs), 9 * finding.predict(pairs), rtol=1e-3)
+
+
+def test_scalings_and_translations_are_in_the_model() -> None:
+    """The angle at which one point is seen from another: neither place nor size matter."""
+    x = normal(600, 4)
+    seen = x[:, 2:] - x[:, :2]
+    finding = the_finding(
+        found_in(x, seen[:, 0] / np.sqrt(square(seen)), blocks=2, fit_models=True)
+    )
+    assert finding.model is not None
+    assert finding.equivariance_error is not None
+    assert finding.equivariance_error < 1e-4
+    np.testing.assert_allclose(finding.predict(2 * x + 1.5), finding.predict(x), atol=1e-4)
+
+
+def test_a_symmetry_with_translations_says_how_exact_its_model_is() -> None:
+    x = normal(400, 6)
+    finding = the_finding(found_in(x, distance(x), blocks=2, fit_models=True))
+    assert finding.equivariance_error is not None
+    assert finding.equivariance_error < 1e-5
 
 
 def test_columns_that_are_too_many_to_move_at_once() -> None:

@@ -10,13 +10,15 @@ from operator import add
 import numpy as np
 import torch
 from scipy.sparse.csgraph import connected_components
+from torch import Tensor
 
 from isotropy.discovery.generators._algebras import ClassResult
 from isotropy.discovery.generators._charts import Array, combination_text
 from isotropy.discovery.generators._scaling_part import Scaling, recognised, scaling_in
 from isotropy.discovery.generators._search import GeneratorSearch
 from isotropy.discovery.generators._snap import SnappedAlgebra
-from isotropy.groups import Group, embed, parse_group
+from isotropy.discovery.generators._translation_part import Translations, translations_in
+from isotropy.groups import Group, embed, orthonormal_span, parse_group
 from isotropy.reps import Rep, Scalar, Symmetry, V
 
 _COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -42,6 +44,7 @@ class GeneratorClaim:
             behind it, and on the other columns after them.
         centre: Subtracted from inputs before the symmetry acts, ``(n,)``.
         scaling: The scaling of all blocks, where it is in the group.
+        translations: Those in the group, and what it does beside them, where a model can have both.
         result: The class of actions it comes from; ``None`` for translations along combinations.
         exact: Whether noise explains all that it leaves.
     """
@@ -59,11 +62,47 @@ class GeneratorClaim:
     result: ClassResult | None
     exact: bool
     scaling: Scaling | None = None
+    translations: Translations | None = None
 
     @property
     def dimension(self) -> int:
         """Of the algebra."""
         return len(self.rows)
+
+    @property
+    def has_model(self) -> bool:
+        """Whether there are networks that have it."""
+        return not self.homogeneous or self.translations is not None
+
+    def wide(self, x: Tensor) -> Tensor:
+        """Rows as the symmetry acts on them: with ones, where there are translations."""
+        if not self.homogeneous:
+            return x - torch.as_tensor(self.centre)
+        ones = torch.ones_like(x[:, :1])
+        parts: list[Tensor] = []
+        for block in self._blocks(x.shape[1]):
+            parts += [x[:, list(block)], ones]
+        return torch.cat([*parts, x[:, self._others(x.shape[1])]], 1)
+
+    def narrow(self, wide: Tensor) -> Tensor:
+        """Rows of the data, from what ``wide`` makes of them."""
+        if not self.homogeneous:
+            return wide + torch.as_tensor(self.centre)
+        n = len(self.centre)
+        x, at = torch.empty(len(wide), n, dtype=wide.dtype), 0
+        for block in self._blocks(n):
+            x[:, list(block)] = wide[:, at : at + len(block)]
+            at += len(block) + 1
+        x[:, self._others(n)] = wide[:, at:]
+        return x
+
+    def _blocks(self, n: int) -> tuple[tuple[int, ...], ...]:
+        columns = None if self.result is None else self.result.chart.columns
+        return (tuple(range(n)),) if columns is None else columns
+
+    def _others(self, n: int) -> list[int]:
+        moved = {column for block in self._blocks(n) for column in block}
+        return [column for column in range(n) if column not in moved]
 
 
 def claims_of(
@@ -108,7 +147,9 @@ def _algebra_claim(
         generators = generators[:, :d, :d]
         base = recognised(Group(algebra=list(torch.as_tensor(generators))))
     rep_in: Rep
+    linear, linear_rep = generators[:, :d, :d], V
     if chart.columns is None and homogeneous:
+        linear = rows[:, :, :-1]
         generators = np.pad(rows, ((0, 0), (0, 1), (0, 0)))
         base, rep_in = Group(algebra=list(torch.as_tensor(generators))), V
     elif chart.columns is None:
@@ -125,6 +166,7 @@ def _algebra_claim(
         for block in chart.columns:
             centre[list(block)] = about
         rep_in = _placed(chart.columns, n, homogeneous=homogeneous)
+        linear_rep = _placed(chart.columns, n, homogeneous=False)
     rep_out: Rep = outputs * Scalar
     if result.output == "vector":
         rep_out = (outputs // d) * V
@@ -152,7 +194,8 @@ def _algebra_claim(
         centre=centre,
         result=result,
         exact=result.exact,
-        scaling=None if homogeneous else scaling_in(result, generators, rep_in, rep_out),
+        scaling=scaling_in(result, linear, linear_rep, rep_out),
+        translations=(translations_in(rows, linear, linear_rep, rep_out) if homogeneous else None),
     )
 
 
@@ -179,6 +222,7 @@ def _translation_claim(
         centre=np.zeros(n),
         result=None,
         exact=True,
+        translations=Translations(orthonormal_span(along, 0.0), None),
     )
 
 

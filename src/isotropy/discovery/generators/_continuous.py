@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._layout import Layout
 from isotropy.discovery._nearly import NearClaim, StrictModel, soft_offer
+from isotropy.discovery._standardised import TranslationInvariantModel
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import claim_test
 from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
@@ -40,6 +41,7 @@ from isotropy.discovery.generators._search import (
 )
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.permutations._convolution_claim import compared
+from isotropy.equivariance import equivariance_error
 
 # a symmetry that surely costs more than this share is called approximate
 _EXACT = 0.01
@@ -47,6 +49,7 @@ _EXACT = 0.01
 _LEARNED = 0.8
 # of more blocks only neighbours are swapped: they generate all permutations
 _MOST_PAIRED = 4
+_ROWS_OF_ERROR = 200
 
 
 @dataclass(eq=False)
@@ -311,19 +314,21 @@ class ContinuousClaims:
         if not fit_models:
             return finding
         notes = list(finding.notes)
-        if claim.homogeneous:
-            # an EMLP of homogeneous coordinates sees no differences between points
-            what = "differences between blocks" if claim.result else "what y depends on"
-            note = f"no model: with translations, fit one to {what}"
+        if not claim.has_model:
+            note = "no model: its translations cannot be taken apart from the rest"
             return replace(finding, notes=(*notes, note))
         try:
             model, spec = fit_continuous_model(claim, seen, seed=seed)
         except ValueError as error:  # hidden tensors that lead from inputs to outputs are not few
             return replace(finding, notes=(*notes, f"no model: {error}"))
         with torch.no_grad():
-            predicted = model(outside.x.to(model.x_mean))
+            predicted = model(outside.x.to(next(model.parameters())))
         notes.append(compared(predicted, rival, outside))
         finding = replace(finding, model=model, model_spec=spec, notes=tuple(notes))
+        if isinstance(model, TranslationInvariantModel):
+            return replace(
+                finding, equivariance_error=_error_with_translations(claim, model, outside, seed)
+            )
         if not finding.approximate or claim.scaling is not None:
             return finding
         return replace(finding, soft=soft_offer(model, spec, seen, outside, rival, seed=seed))
@@ -445,11 +450,28 @@ def _linear_prediction(fitted: TaskData, x: Tensor) -> Tensor:
     return predicted
 
 
+def _error_with_translations(
+    claim: GeneratorClaim, model: nn.Module, outside: TaskData, seed: int
+) -> float | None:
+    """The largest relative error over elements of a group with translations."""
+    like = next(model.parameters())
+    try:
+        return equivariance_error(
+            lambda wide: model(claim.narrow(wide).to(like)).double(),
+            claim.wide(outside.x[:_ROWS_OF_ERROR]),
+            claim.symmetry,
+            generator=seed,
+        )
+    except ValueError:  # outputs that the symmetry, with its last coordinate, does not act on
+        return None
+
+
 def _model_or_none(claim: GeneratorClaim, seen: TaskData, seed: int) -> StrictModel | None:
     try:
-        return fit_continuous_model(claim, seen, seed=seed)
+        model, spec = fit_continuous_model(claim, seen, seed=seed)
     except ValueError:  # hidden tensors that lead from inputs to outputs are not few
         return None
+    return None if isinstance(model, TranslationInvariantModel) else (model, spec)
 
 
 def _shown(standing: list[TestedClaim]) -> list[TestedClaim]:

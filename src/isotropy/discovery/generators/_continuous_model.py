@@ -7,10 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy.discovery._standardised import StandardisedModel, build_model
+from isotropy.discovery._standardised import (
+    StandardisedModel,
+    TranslationInvariantModel,
+    build_model,
+    without,
+)
 from isotropy.discovery._symmetric_model import FitDraws, in_units_of, train_network
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.generators._claims import GeneratorClaim
+from isotropy.reps import Symmetry
 
 _CHANNELS = 128
 _LAYERS = 2
@@ -19,8 +25,8 @@ _STEPS = 800
 
 def fit_continuous_model(
     claim: GeneratorClaim, data: TaskData, *, seed: int = 0
-) -> tuple[StandardisedModel, dict[str, Any]]:
-    """Fit an EMLP that has a symmetry exactly.
+) -> tuple[StandardisedModel | TranslationInvariantModel, dict[str, Any]]:
+    """Fit an EMLP that has a symmetry exactly; of what translations leave, where there are any.
 
     Args:
         claim: The symmetry.
@@ -32,6 +38,15 @@ def fit_continuous_model(
         ``build_model`` makes its like from.
     """
     inner: dict[str, Any] = {"kind": "emlp", "channels": _CHANNELS, "layers": _LAYERS}
+    symmetry: Symmetry | None = claim.symmetry
+    shifts = claim.translations
+    x = data.x
+    if shifts is not None:
+        symmetry = shifts.rest
+        x = without(x, torch.as_tensor(shifts.along))
+        if symmetry is None:
+            outputs = claim.symmetry.rep_out.size()
+            inner |= {"kind": "mlp", "inputs": x.shape[1], "outputs": outputs}
     if claim.scaling is not None:
         # an EMLP has few weights that scalings leave: what they do is done by the length instead
         inner = {
@@ -44,13 +59,20 @@ def fit_continuous_model(
     draws = FitDraws.of(seed, len(data.x), data.groups)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(draws.weights)
-        network = build_model(inner, claim.symmetry)
-    x_mean, x_scale = _input_units(claim, data.x)
+        network = build_model(inner, symmetry)
+    x_mean, x_scale = _input_units(claim, x)
     y_mean, y_scale = _output_units(claim, data)
     model = StandardisedModel(network, x_mean, x_scale, y_mean, y_scale)
-    inputs, targets = in_units_of(model, data.x, data.y, data.task)
+    inputs, targets = in_units_of(model, x, data.y, data.task)
     train_network(network, inputs, targets, data.task, draws, steps=_STEPS)
-    return model.requires_grad_(True).eval(), {"kind": "standardised", "model": inner}
+    model.requires_grad_(True).eval()
+    spec: dict[str, Any] = {"kind": "standardised", "model": inner}
+    if shifts is None:
+        return model, spec
+    along = shifts.along.tolist()
+    text = None if symmetry is None else str(symmetry)
+    spec = {"kind": "translated", "model": spec, "symmetry": text, "along": along}
+    return TranslationInvariantModel(model, along).eval(), spec
 
 
 def _input_units(claim: GeneratorClaim, x: Tensor) -> tuple[Tensor, Tensor]:

@@ -170,9 +170,7 @@ def find_generators(
             one.adjust([float(next(adjusted)) for _ in one.p_values])
         tell(Step(3, 4, "fitting models"))
         rival = None
-        if fit_models and any(
-            one.action.test.confirmed and not one.claim.homogeneous for one in tested
-        ):
+        if fit_models and any(one.action.test.confirmed and one.claim.has_model for one in tested):
             # models are compared on equal terms: both fitted to all rows but those of the test
             rival = smooth_predictor(seen, seed + 1)
         found, tried = claims.findings(

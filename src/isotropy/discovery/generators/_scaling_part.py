@@ -12,6 +12,8 @@ from isotropy.discovery.generators._charts import Array
 from isotropy.groups import Group, Trivial, identify, orthonormal_span
 from isotropy.reps import Rep, Symmetry
 
+_EXACT = 1e-9
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -43,13 +45,24 @@ def scaling_in(result: ClassResult, generators: Array, rep_in: Rep, rep_out: Rep
     if columns is None or np.abs(np.linalg.lstsq(flat.T, one)[0] @ flat - one).max() > 1e-9:
         return None
     traces = np.trace(generators, axis1=1, axis2=2)
+    rest = spanned(generators - traces[:, None, None] / d * np.eye(d))
     group: Group = Trivial(d)
-    if len(generators) > 1:
-        rest = orthonormal_span(generators - traces[:, None, None] / d * np.eye(d), 1e-9)
+    if len(rest):
         group = recognised(Group(algebra=list(torch.as_tensor(rest))))
     degree = {"vector": 1.0, "matrix": 2.0}.get(result.output, 0.0)
     moved = tuple(column for block in columns for column in block)
     return Scaling(moved, degree, Symmetry(group, rep_in, rep_out))
+
+
+def spanned(matrices: Array) -> Array:
+    """An orthonormal basis of the span of matrices, of which some may be zero but for rounding.
+
+    Example:
+        >>> len(spanned(np.array([np.eye(2), 3 * np.eye(2), 1e-17 * np.ones((2, 2))])))
+        1
+    """
+    sizes = np.abs(matrices).max(axis=(1, 2), initial=0.0)
+    return orthonormal_span(matrices[sizes > _EXACT], _EXACT)
 
 
 def recognised(group: Group) -> Group:

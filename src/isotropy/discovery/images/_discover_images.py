@@ -9,11 +9,11 @@ from isotropy.discovery._findings import Findings
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_search import ImageSearch
 
-# shares of a budget by whose end a stage is to be done
+# shares of a budget by whose end a stage is to be done: motions of the task come before layers
 _SHARES = {
-    "fitting predictors of images": 0.5,
-    "learning the types of layers": 0.7,
-    "confirming motions of images": 0.9,
+    "fitting predictors of images": 0.7,
+    "learning the types of layers": 0.8,
+    "confirming motions of images": 0.95,
 }
 
 
