@@ -19,8 +19,9 @@ from isotropy.discovery._nearly import NearClaim, offered, standing
 from isotropy.discovery._predictor_notes import predictor_notes
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery._worth import Refit, with_curve, with_worth
-from isotropy.discovery.confirming._claim_test import ClaimTest, holm
+from isotropy.discovery.confirming._claim_test import ClaimTest
 from isotropy.discovery.confirming._free_predictor import FreePredictor
+from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators._continuous import ContinuousClaims, TestedClaim
 from isotropy.discovery.generators._continuous_model import fit_continuous_model
@@ -394,10 +395,10 @@ def _smooth(seed: int, rows: TaskData) -> FreePredictor:
 
 
 def _corrected(tests: list[ClaimTest], moved: Sequence[TestedClaim]) -> list[ClaimTest]:
-    """Holm's correction over all tests, of permutations and of continuous symmetries."""
-    every = [test.p_value for test in tests] + [p for one in moved for p in one.p_values]
-    adjusted = iter(holm(every))
+    """The correction over all tests, of permutations and of continuous symmetries."""
+    every = [*tests, *(test for one in moved for test in one.tests)]
+    adjusted = iter(joint_p_values(every))
     tests = [replace(test, adjusted_p_value=float(next(adjusted))) for test in tests]
     for one in moved:
-        one.adjust([float(next(adjusted)) for _ in one.p_values])
+        one.adjust([float(next(adjusted)) for _ in one.tests])
     return tests

@@ -52,3 +52,16 @@ def test_positions_that_say_the_same_are_not_all_ignored():
     x[:, 3] = rng.normal(size=900)  # but one
     ignored = Screening(TaskData.of(x, label, None, None), 0.05, 0).ignored()
     assert len(ignored) < 8
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_what_other_columns_are_measured_in_does_not_matter(unit):
+    rng = np.random.default_rng(0)
+    sensors, hour = rng.normal(20, 5, size=(900, 4)), rng.uniform(0, 24, size=(900, 1))
+    hot = (1 / (1 + np.exp(-(sensors - 20) / 2.5))).sum(1)
+    x = np.concatenate([sensors, unit * hour], 1)
+    data = TaskData.of(x, hot**2 + np.sin(hour[:, 0] / 4), None, None)
+    proposed = propose(data, seed=0).claims
+    assert any(
+        p.group.order == 24 and p.group.orbits()[0].tolist() == [0, 0, 0, 0, 1] for p in proposed
+    )

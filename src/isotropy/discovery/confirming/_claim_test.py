@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -42,8 +42,9 @@ class ClaimTest:
         learnable_p_value: Of the null hypothesis that the free predictor is no better than
             the constant one.
         samples: How many independent samples there were.
-        adjusted_p_value: ``p_value`` after Holm's correction for all claims tested together.
+        adjusted_p_value: ``p_value`` after a correction for all claims tested together.
         level: The largest adjusted p-value that confirms.
+        values: What was tested to be below zero on average, for each sample.
 
     Example:
         >>> ClaimTest(0.01, 0.002, (-0.01, 0.02), 0.05, 1e-9, 300, 0.06).confirmed
@@ -58,6 +59,7 @@ class ClaimTest:
     samples: int
     adjusted_p_value: float
     level: float = 0.05
+    values: Floats | None = field(default=None, repr=False, compare=False)
 
     @property
     def confirmed(self) -> bool:
@@ -133,7 +135,10 @@ def claim_test(
     cost = losses["symmetrised"] - losses["free"]
     learnable = losses["constant"] - losses["free"]
     learnable_p_value = _p_negative_mean(-learnable)
-    p_value = max(_p_negative_mean(cost - margin * learnable), learnable_p_value)
+    values = cost - margin * learnable
+    p_value = _p_negative_mean(values)
+    if learnable_p_value > p_value:
+        p_value, values = learnable_p_value, -learnable
     effect = float(cost.mean() / learnable.mean()) if learnable.mean() > 0 else math.nan
     return ClaimTest(
         p_value=p_value,
@@ -144,6 +149,7 @@ def claim_test(
         samples=samples,
         adjusted_p_value=p_value,
         level=level,
+        values=values,
     )
 
 

@@ -9,7 +9,7 @@ from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.confirming._share_of_columns import share_of_columns
 from isotropy.discovery.generators._claims import GeneratorClaim
 
-# of the margin: for blocks of columns that nothing suggests, of which there are many
+# of the margin: for blocks that nothing suggests, and bases, of which there are many
 _ARBITRARY = 0.4
 
 
@@ -21,7 +21,8 @@ def margin_of(
     A motion of columns that hardly matter costs next to nothing, whatever it is. So the margin is
     a share of what these columns do (``share_of_columns``). Where neither names nor the shape of
     the data suggest the blocks that move, it is less than half of that: there are many ways to cut
-    columns into blocks, and some direction in one of them matters little.
+    columns into blocks, and some direction in one of them matters little. So there are to choose a
+    basis: in some, whatever is nearly quadratic is nearly as a length is.
 
     Args:
         claim: The claim.
@@ -34,4 +35,5 @@ def margin_of(
     share = share_of_columns(free, rows, moved, seed)
     chart = None if claim.result is None else claim.result.chart
     arbitrary = chart is not None and len(chart.blocks) > 1 and not chart.suggested
+    arbitrary = arbitrary or claim.is_hidden
     return margin * share * (_ARBITRARY if arbitrary else 1.0)

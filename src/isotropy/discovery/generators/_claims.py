@@ -70,6 +70,11 @@ class GeneratorClaim:
         return len(self.rows)
 
     @property
+    def is_hidden(self) -> bool:
+        """Whether it acts in a basis that was fitted, and not in the user's own."""
+        return self.result is not None and "hidden" in self.result.detail
+
+    @property
     def has_model(self) -> bool:
         """Whether there are networks that have it."""
         return not self.homogeneous or self.translations is not None

@@ -17,7 +17,7 @@ from isotropy.discovery._layout import Layout
 from isotropy.discovery._nearly import NearClaim, StrictModel, soft_offer
 from isotropy.discovery._standardised import TranslationInvariantModel
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import claim_test
+from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
 from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
@@ -69,9 +69,9 @@ class TestedClaim:
     note: str = ""
 
     @property
-    def p_values(self) -> list[float]:
-        """Of all its tests that could tell something."""
-        return [test.test.p_value for test in self._tests if test.told]
+    def tests(self) -> list[ClaimTest]:
+        """All that could tell something."""
+        return [test.test for test in self._tests if test.told]
 
     @property
     def approximate(self) -> bool:
@@ -81,7 +81,7 @@ class TestedClaim:
     def withdraw(self, why: str) -> None:
         """Do not claim it, though its test stood."""
         if self.action.test.confirmed:
-            self.adjust([1.0] * len(self.p_values))
+            self.adjust([1.0] * len(self.tests))
             self.note = why
 
     @property
@@ -480,12 +480,8 @@ def _shown(standing: list[TestedClaim]) -> list[TestedClaim]:
     A group in the user's own coordinates comes before one in a basis that was fitted.
     """
     exact = [one for one in standing if one.claim.result is not None and one.claim.exact]
-    exact.sort(key=_is_hidden)
+    exact.sort(key=lambda one: one.claim.is_hidden)
     return [one for one in standing if one in exact[:1] or one not in exact]
-
-
-def _is_hidden(one: TestedClaim) -> bool:
-    return one.claim.result is not None and "hidden" in one.claim.result.detail
 
 
 def _discrete(claim: GeneratorClaim, n: int) -> tuple[list[DiscreteCandidate], list[Tensor | None]]:

@@ -16,8 +16,8 @@ from isotropy.data import Dataset
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import holm
 from isotropy.discovery.confirming._free_predictor import Task
+from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators._action_class import Output
 from isotropy.discovery.generators._algebras import ClassResult
@@ -165,9 +165,9 @@ def find_generators(
     tell(Step(2, 4, "confirming"))
     if claims.claims:
         tested = claims.tests(free, fitted, outside, margin=margin, level=level, seed=seed)
-        adjusted = iter(holm([p for one in tested for p in one.p_values]))
+        adjusted = iter(joint_p_values([test for one in tested for test in one.tests]))
         for one in tested:
-            one.adjust([float(next(adjusted)) for _ in one.p_values])
+            one.adjust([float(next(adjusted)) for _ in one.tests])
         tell(Step(3, 4, "fitting models"))
         rival = None
         if fit_models and any(one.action.test.confirmed and one.claim.has_model for one in tested):

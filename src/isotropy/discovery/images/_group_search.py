@@ -15,8 +15,9 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._layout import Layout
-from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, holm
+from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
 from isotropy.discovery.confirming._free_predictor import sample_losses
+from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.images._group_search_children import TrainedChildren, train_children
 from isotropy.discovery.images._group_search_claims import GroupClaim, listed
@@ -134,7 +135,7 @@ class _GroupSearch:
         networks = {state for some in rivals for state in some} | {one.state for one in claims}
         self.planned = _SEEDS * len(networks) + (1 + len(claims) if fit_models else 0)
         tests = [self._tested(*pair) for pair in zip(claims, rivals, strict=True)]
-        adjusted = holm([test.p_value for test in tests])
+        adjusted = joint_p_values(tests)
         tests = [
             replace(test, adjusted_p_value=float(p))
             for test, p in zip(tests, adjusted, strict=True)

@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback, Step
 from isotropy.discovery._findings import Findings
-from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, holm
+from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
+from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_findings import image_finding, image_notes, tried_line
@@ -164,7 +165,7 @@ class ImageSearch:
         self._stage(3, "confirming motions of images")
         claims = list(self._promising)
         tests = [self._tested(claim) for claim in claims]
-        adjusted = holm([test.p_value for test in tests])
+        adjusted = joint_p_values(tests)
         self._surely = tuple(
             (claim, replace(test, adjusted_p_value=float(p)))
             for claim, test, p in zip(claims, tests, adjusted, strict=True)

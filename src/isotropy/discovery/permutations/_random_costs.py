@@ -53,8 +53,9 @@ def chance_of_cost(
     whole = _energy(values, live, gram)
     within = int((apart <= cost * whole * (1 + 1e-12)).sum())
     shown = min(1.0, (within + 1) / (draws + 1))
-    if within or len(block) > _MOST_ENTRIES:
+    if len(block) > _MOST_ENTRIES:
         return shown
+    # one draw in hundreds says little of a chance in a hundred thousand, the bound holds always
     return min(shown, _chernoff(block, live, gram, cost))
 
 

@@ -146,8 +146,8 @@ class Screening:
             return 1.0
         labels = orbits_of_pairs(group)
         labels[:, list(ignored)] = -1
-        x = self.data.x.unflatten(1, (a.channels, a.inputs))
-        x = (x - x.mean((0, 2), keepdim=True)).numpy()
+        x = self.data.x.unflatten(1, (a.channels, a.inputs)).numpy()
+        x = _in_units_of_orbits(x, group.orbits()[0])
         gram = np.einsum("rci,rcj->ij", x, x)
         finest = min(max(self.free.unexplained / 2, _FINEST), _RESOLUTION)
         share = chance_of_cost(labels, gram, max(upper, finest))
@@ -186,6 +186,20 @@ class Screening:
         if self._learned <= 0:
             return inf
         return float((losses - self._free).mean()) / self._learned
+
+
+def _in_units_of_orbits(x: NDArray[np.float64], orbit: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Columns about their means, with one scale for all that a group exchanges.
+
+    What other columns are measured in, years or millimetres, then does not matter.
+    """
+    centred = x - x.mean(0)
+    _, orbit = np.unique(orbit, return_inverse=True)
+    count = np.bincount(orbit)
+    variances = np.stack([np.bincount(orbit, v) / count for v in (centred**2).mean(0)])
+    scales = np.sqrt(np.where(variances > 0, variances, 1.0))
+    scaled: NDArray[np.float64] = centred / scales[:, orbit]
+    return scaled
 
 
 def _swap_rows(n: int) -> int:
