@@ -162,17 +162,27 @@ def _most_rows(positions: int) -> int:
 
 
 def _mean_of_positions(a: Tensor, b: Tensor, channels: int, length: float) -> Tensor:
-    first, second = (z.unflatten(1, (channels, -1)) for z in (a, b))
-    total = a.new_zeros(len(a), len(b))
-    for position in range(first.shape[2]):
-        p, q = first[:, :, position], second[:, :, position]
-        apart = (p - q.mT).square() if channels == 1 else (p.unsqueeze(1) - q).square().sum(2)
+    """The mean over positions of exp(−|p − q|²), in units of the length.
+
+    The exponents 2p·q − |p|² − |q|² are products of (2p, −|p|², 1) and (q, 1, −|q|²).
+    """
+    unit = (0.5 / channels) ** 0.5 / length
+    first, second = (z.unflatten(1, (channels, -1)).permute(2, 0, 1) * unit for z in (a, b))
+    left = torch.cat([2 * first, -_squares(first), torch.ones_like(first[..., :1])], 2)
+    right = torch.cat([second, torch.ones_like(second[..., :1]), -_squares(second)], 2)
+    total, exponents = a.new_zeros(len(a), len(b)), a.new_empty(len(a), len(b))
+    for p, q in zip(left, right, strict=True):
         if torch.is_grad_enabled():
-            total = total + (apart * (-0.5 / (channels * length**2))).exp()
+            total = total + (p @ q.mT).exp()
         else:  # no copies: most of the time of a search goes by here
-            total += apart.mul_(-0.5 / (channels * length**2)).exp_()
-    mean: Tensor = total / first.shape[2]
+            torch.mm(p, q.mT, out=exponents)
+            total += exponents.exp_()
+    mean: Tensor = total / len(first)
     return mean
+
+
+def _squares(z: Tensor) -> Tensor:
+    return z.square().sum(2, keepdim=True)
 
 
 def _left_out(gram: Tensor, y: Tensor) -> list[tuple[float, float]]:
