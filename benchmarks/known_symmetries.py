@@ -706,6 +706,37 @@ def four_frequencies(rng: Rng) -> Arrays:
     return {"x": (x + 0.5 * rng.normal(size=x.shape))[..., None], "y": y}
 
 
+# --- columns in units of their own, few rows with wrong labels, one number for each of a set
+
+
+@task("vectors", r"^S\(5\) ", suffix=".csv")
+def five_sensors_and_the_hour(rng: Rng) -> Arrays:
+    warm = rng.normal(20, 5, size=(6000, 5))
+    hour, load = rng.uniform(0, 24, 6000), rng.uniform(size=6000)
+    hot = (1 / (1 + np.exp(-(warm - 20) / 2.5))).sum(1)
+    day = hour / 24
+    y = hot**2 * (0.5 + load) + 80 * day * (1 - day) ** 3 + 4 * np.sin(4 * load)
+    columns = {f"sensor_{k + 1}": warm[:, k] for k in range(5)}
+    return {**columns, "hour": hour, "load": load, "alarm": noisy(rng, y, 0.03)}
+
+
+@task("sets", r"^S\(6\) ")
+def six_numbers_and_wrong_labels(rng: Rng) -> Arrays:
+    x = rng.uniform(size=(1000, 6))
+    score = np.sin(4 * x).sum(1) + 1.5 * np.cos(3 * x.mean(1))
+    y = np.digitize(score, [2.0, 3.35])
+    wrong = rng.uniform(size=1000) < 0.05
+    return {"x": x, "y": np.where(wrong, rng.integers(3, size=1000), y)}
+
+
+@task("sets", r"^S\(8\) ")
+def a_number_for_each_of_eight(rng: Rng) -> Arrays:
+    x = rng.normal(size=(5000, 8, 2))
+    mean = x.mean(1, keepdims=True)
+    y = np.tanh(x[..., 0] * x[..., 1]) + np.sin(2 * mean[..., 0]) * x[..., 1] + mean[..., 1] ** 2
+    return {"x": x, "y": noisy(rng, y, 0.03)}
+
+
 def _letters(rng: Rng, side: int, letters: np.ndarray, *, turned: bool, noise: float) -> Arrays:
     """Pictures at random, upright or turned by quarters, in the middle or anywhere."""
     y = rng.integers(len(letters), size=3000)

@@ -78,7 +78,7 @@ def discover(
     do; the usual suspects in their natural order; the Lie algebra of a smooth fit, made exact.
     To the second part a predictor free of symmetry is fitted. On the third each proposal is
     tested: averaging that predictor over the group must cost less than ``margin`` of what can be
-    learned (``confirm``), Holm's correction over all proposals. What two groups generate is claimed
+    learned (``confirm``), corrected for all proposals together. What two groups generate is claimed
     in their place where it holds too; where it does not, the one that costs more is dropped.
 
     Of images, the evidence proposes on the first part which layers commute with shifts and quarter

@@ -68,7 +68,7 @@ class Finding:
         dimension: That of a continuous group.
         approximate: Whether it holds only in part.
         confirmed: Whether the test on held-out samples stands (``confirm``).
-        p_value: Of that test, after Holm's correction.
+        p_value: Of that test, corrected for all that was tested.
         effect: What the symmetry costs, as a share of what can be learned.
         interval: Limits of the effect, each at 95 %.
         margin: The largest effect that counts as a symmetry.

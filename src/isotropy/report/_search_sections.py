@@ -94,4 +94,4 @@ def sure_section(found: Findings) -> Iterator[str]:
 def _correction(found: Findings) -> str:
     if any(finding.method == "transitions" for finding in found):
         return "Groups are tested one after the other, each only where those before it stand:"
-    return "It is corrected for the number of claims (Holm):"
+    return "It is corrected for all that was tested:"

@@ -227,7 +227,7 @@ def confirm_permutations(
     level: float,
     seed: int,
 ) -> list[ClaimTest]:
-    """A test of each claim, with Holm's correction among them.
+    """A test of each claim, corrected for all of them together.
 
     Averaging over a group of k elements costs a function that has nothing to do with it the share
     1 − 1/k of what can be learned from the positions that it moves: the margin is so much smaller
