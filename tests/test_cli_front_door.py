@@ -158,7 +158,7 @@ def test_a_budget_is_kept_and_told(total, monkeypatch, capsys):
     )
 
 
-@pytest.mark.parametrize(("options", "limit"), [((), "280s"), (("--certify",), None)])
+@pytest.mark.parametrize(("options", "limit"), [((), "260s"), (("--certify",), None)])
 def test_a_search_has_a_budget_unless_it_is_certified(total, monkeypatch, capsys, options, limit):
     asked = []
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from isotropy.discovery import Findings
 
 _MOST_ROWS = 20_000  # more are not looked at
-_USUAL_BUDGET = "280s"  # with what comes before and after, five minutes
+_USUAL_BUDGET = "260s"  # with what comes before and after, five minutes
 
 
 @verb("discover")
