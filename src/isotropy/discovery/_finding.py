@@ -21,7 +21,7 @@ from isotropy.discovery._layout import Layout
 from isotropy.discovery._model_comparison import ModelComparison
 from isotropy.discovery._notebook import finding_html
 from isotropy.discovery._soft_offer import SoftOffer
-from isotropy.discovery._standardised import build_model
+from isotropy.discovery._standardised import build_model, rows_for
 from isotropy.discovery.confirming._soft_comparison import SoftComparison
 from isotropy.discovery.naming._row_rep import RowRep
 from isotropy.reps import Rep, Symmetry
@@ -237,8 +237,7 @@ class Finding:
         if model is None:
             what = "a soft model" if soft else "a model"
             raise ValueError(f"expected {what} of {self.name!r:.80} to predict with, got none")
-        like = next(model.parameters())
-        x = torch.as_tensor(X if isinstance(X, Tensor) else np.asarray(X)).to(like)
+        x = rows_for(model, torch.as_tensor(X if isinstance(X, Tensor) else np.asarray(X)))
         x = self.layout.rows(x)
         with torch.no_grad():
             y = model(x)

@@ -171,8 +171,6 @@ class TranslationInvariantModel(nn.Module):
         True
     """
 
-    along: Tensor
-
     def __init__(self, model: nn.Module, along: ArrayLike | Tensor) -> None:
         super().__init__()
         self.model = model
@@ -180,16 +178,32 @@ class TranslationInvariantModel(nn.Module):
         one = torch.eye(len(basis), dtype=torch.float64)
         if basis.ndim != 2 or not torch.allclose(basis @ basis.T, one, atol=1e-6):
             raise ValueError(f"expected orthonormal rows as along, got {along!r:.80}")
-        # in full, lest a model in float64 be inexact; not among the weights, for it is given
-        self.register_buffer("along", basis, persistent=False)
+        # no buffer, which .float() would round: that a model is exact rests on these numbers
+        self.along = basis
         for name in ("in_features", "out_features"):
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Shape (*, d_in) to (*, d_out)."""
-        y: Tensor = self.model(without(x, self.along.to(x.dtype)))
+        """Shape (*, d_in) to (*, d_out); rows far from the origin had better be in float64."""
+        left = without(x, self.along.to(x))
+        y: Tensor = self.model(left.to(next(self.model.parameters()).dtype))
         return y
+
+
+def rows_for(model: nn.Module, x: Tensor) -> Tensor:
+    """Rows in the precision that a model takes, on its device.
+
+    Where translations are taken out first, that is float64: what they leave may be far smaller.
+
+    Example:
+        >>> rows_for(nn.Linear(2, 1), torch.zeros(3, 2, dtype=torch.float64)).dtype
+        torch.float32
+    """
+    like = next(model.parameters())
+    if isinstance(model, TranslationInvariantModel):
+        return x.to(like.device, torch.float64)
+    return x.to(like)
 
 
 def without(x: Tensor, along: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from isotropy._run import generator as make_generator
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._model_comparison import ModelComparison
+from isotropy.discovery._standardised import rows_for
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
 from isotropy.equivariance import equivariance_error
@@ -117,9 +118,8 @@ def _loss(said: Tensor, rows: TaskData) -> float:
 
 
 def _said(model: nn.Module, x: Tensor) -> Tensor:
-    like = next(model.parameters())
     with torch.no_grad():
-        said: Tensor = model(x.to(like))
+        said: Tensor = model(rows_for(model, x))
     return said.double()
 
 

@@ -798,6 +798,23 @@ def test_scalings_and_translations_are_in_the_model() -> None:
     np.testing.assert_allclose(finding.predict(2 * x + 1.5), finding.predict(x), atol=1e-4)
 
 
+@pytest.mark.parametrize("offset", [0.0, 1e8])
+def test_models_with_translations_of_rows_far_away(offset: float) -> None:
+    x = normal(400, 3)
+    y = np.sin(x[:, 0] - x[:, 1]) * x[:, 2] + 0.3 * (x[:, 0] - x[:, 1]) ** 2
+    far = x + offset * np.array([1.0, 1.0, 0.0])
+    finding = found_in(far, y, fit_models=True).findings[0]
+    assert np.mean((finding.predict(far)[:, 0] - y) ** 2) < 0.1 * np.var(y)
+
+
+def test_what_translations_leave_may_be_far_from_zero() -> None:
+    x = normal(400, 3)
+    s = x[:, 0] + x[:, 1]
+    y = np.sin(s) * x[:, 2] + 0.3 * s**2
+    finding = found_in(x + 1000, y, fit_models=True).findings[0]
+    assert np.mean((finding.predict(x + 1000)[:, 0] - y) ** 2) < 0.1 * np.var(y)
+
+
 def test_a_symmetry_with_translations_says_how_exact_its_model_is() -> None:
     x = normal(400, 6)
     finding = the_finding(found_in(x, distance(x), blocks=2, fit_models=True))

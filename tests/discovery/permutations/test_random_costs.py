@@ -31,6 +31,10 @@ def test_entries_that_are_zero_do_not_count():
     assert chance_of_cost(np.full((2, 3), -1), np.eye(3), 0.1) == 1.0
 
 
+def test_inputs_that_do_not_vary_say_nothing():
+    assert chance_of_cost(np.zeros((1, 4), dtype=np.int64), np.zeros((4, 4)), 0.05) == 1.0
+
+
 def test_orbits_of_pairs_against_all_elements():
     turn, flip = np.roll(np.arange(5), -1), np.arange(5)[::-1].copy()
     group = PairGroup(((turn, turn), (flip, flip)), 5, 5)

@@ -143,7 +143,12 @@ def confirm_action(
         level=level,
         groups=None if labels is None else labels[tested],
     )
-    return replace(told, test=test)
+    return replace(told, test=of_all_rows(test, tested))
+
+
+def of_all_rows(test: ClaimTest, tested: Tensor) -> ClaimTest:
+    """The test without its values where some rows were not tested: they stand beside no others."""
+    return test if bool(tested.all()) else replace(test, values=None)
 
 
 def cost_of_average(

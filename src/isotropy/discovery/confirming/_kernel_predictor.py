@@ -144,7 +144,9 @@ def fit_kernel(
         rows = rows[:_LANDMARKS]
         weights, offset = _class_weights(gram, y, classes, choice.ridge)
     spread = 1.0 if classes is not None else float(y.double().std())
-    rough = 1e-7 * float(weights.abs().sum(0).max()) < _ROUGH * spread
+    # exponents are differences of squares
+    largest = max(1.0, float(rows.abs().max()) ** 2 / choice.length**2)
+    rough = 1e-7 * largest * float(weights.abs().sum(0).max()) < _ROUGH * spread
     dtype = torch.float32 if rough else torch.float64
     rows, weights = rows.to(dtype), weights.to(dtype)
     batch = max(1, _BATCH // len(rows))

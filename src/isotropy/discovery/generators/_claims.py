@@ -200,7 +200,11 @@ def _algebra_claim(
         result=result,
         exact=result.exact,
         scaling=scaling_in(result, linear, linear_rep, rep_out),
-        translations=(translations_in(rows, linear, linear_rep, rep_out) if homogeneous else None),
+        translations=(
+            translations_in(rows, linear, linear_rep, rep_out)
+            if homogeneous and result.output == "invariant"
+            else None
+        ),
     )
 
 

@@ -14,6 +14,7 @@ from isotropy.discovery.confirming._claim_test import Loss, Predictor, holm
 from isotropy.discovery.confirming._confirm_action import (
     ActionTest,
     cost_of_average,
+    of_all_rows,
     row_labels,
     untested,
     why_untested,
@@ -102,7 +103,7 @@ def confirm_discrete(
             level=level,
             groups=None if labels is None else labels[tested],
         )
-        found.append(replace(told, test=test))
+        found.append(replace(told, test=of_all_rows(test, tested)))
     adjusted = iter(holm([action.test.p_value for action in found if action.told]))
     found = [
         replace(a, test=replace(a.test, adjusted_p_value=float(next(adjusted)))) if a.told else a

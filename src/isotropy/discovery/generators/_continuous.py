@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._layout import Layout
 from isotropy.discovery._nearly import NearClaim, StrictModel, soft_offer
-from isotropy.discovery._standardised import TranslationInvariantModel
+from isotropy.discovery._standardised import TranslationInvariantModel, rows_for
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
 from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
@@ -322,7 +322,7 @@ class ContinuousClaims:
         except ValueError as error:  # hidden tensors that lead from inputs to outputs are not few
             return replace(finding, notes=(*notes, f"no model: {error}"))
         with torch.no_grad():
-            predicted = model(outside.x.to(next(model.parameters())))
+            predicted = model(rows_for(model, outside.x))
         notes.append(compared(predicted, rival, outside))
         finding = replace(finding, model=model, model_spec=spec, notes=tuple(notes))
         if isinstance(model, TranslationInvariantModel):
@@ -454,16 +454,16 @@ def _error_with_translations(
     claim: GeneratorClaim, model: nn.Module, outside: TaskData, seed: int
 ) -> float | None:
     """The largest relative error over elements of a group with translations."""
-    like = next(model.parameters())
     try:
-        return equivariance_error(
-            lambda wide: model(claim.narrow(wide).to(like)).double(),
+        error = equivariance_error(
+            lambda wide: model(rows_for(model, claim.narrow(wide))).double(),
             claim.wide(outside.x[:_ROWS_OF_ERROR]),
             claim.symmetry,
             generator=seed,
         )
-    except ValueError:  # outputs that the symmetry, with its last coordinate, does not act on
+    except ValueError:  # an element that takes rows too far away
         return None
+    return error if math.isfinite(error) else None
 
 
 def _model_or_none(claim: GeneratorClaim, seen: TaskData, seed: int) -> StrictModel | None:

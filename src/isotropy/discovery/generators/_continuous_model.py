@@ -21,6 +21,7 @@ from isotropy.reps import Symmetry
 _CHANNELS = 128
 _LAYERS = 2
 _STEPS = 800
+_ROUNDING = 1e-12
 
 
 def fit_continuous_model(
@@ -76,14 +77,18 @@ def fit_continuous_model(
 
 
 def _input_units(claim: GeneratorClaim, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Columns that move have the centre and one scale; the others a mean and a scale each."""
+    """Columns that turn have the centre and one scale; the others a mean and a scale each.
+
+    Translations are gone when units are applied, and what they leave has any units.
+    """
     centre = torch.as_tensor(claim.centre)
-    moved = torch.as_tensor(claim.rows).abs().amax((0, 2)) > 0
-    moved |= torch.as_tensor(claim.rows[:, :, :-1]).abs().amax((0, 1)) > 0
-    mean = torch.where(moved, centre, x.mean(0))
+    linear = torch.as_tensor(claim.rows[:, :, :-1]).abs()
+    turned = (linear.amax((0, 2)) > _ROUNDING) | (linear.amax((0, 1)) > _ROUNDING)
+    mean = torch.where(turned, centre, x.mean(0))
     about = (x - mean).square().mean(0)
-    scale = torch.where(moved, about[moved].mean(), about).sqrt()
-    return mean, torch.where(scale > 0, scale, torch.ones_like(scale))
+    scale = torch.where(turned, about[turned].mean(), about).sqrt()
+    constant = scale <= _ROUNDING * x.abs().amax(0)
+    return mean, torch.where(constant, torch.ones_like(scale), scale)
 
 
 def _output_units(claim: GeneratorClaim, data: TaskData) -> tuple[Tensor, Tensor]:

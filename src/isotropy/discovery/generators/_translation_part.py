@@ -48,21 +48,25 @@ def translations_in(
 
     Example:
         >>> from isotropy.reps import Scalar, V
-        >>> turn = np.array([[0.0, -1, 0], [1, 0, 0]])
-        >>> shift = np.array([[0.0, 0, 1], [0, 0, 0]])
-        >>> translations_in(turn[None], turn[None, :, :2], V, Scalar).along.shape
-        (0, 2)
-        >>> translations_in(np.array([turn, shift]), np.array([turn, shift])[..., :2], V, Scalar)
+        >>> turn = np.zeros((3, 4))
+        >>> turn[0, 1], turn[1, 0] = -1, 1
+        >>> lift = np.zeros((3, 4))
+        >>> lift[2, 3] = 1
+        >>> both = np.array([turn, lift])
+        >>> abs(translations_in(both, both[..., :3], V, Scalar).along).round(6)
+        array([[0., 0., 1.]])
+        >>> along = np.array([turn + lift])  # a screw: to turn is to rise
+        >>> translations_in(along, along[..., :3], V, Scalar)
     """
     flat = rows[:, :, :-1].reshape(len(rows), -1)
-    scale = float(np.abs(rows).max(initial=0.0))
-    still = null_space(flat.T / max(scale, 1e-300), _EXACT)  # combinations with no linear part
-    shifts = still @ rows[:, :, -1]
-    n = rows.shape[1]
-    along = orthonormal_span(shifts, _EXACT) if len(shifts) else np.zeros((0, n))
-    left = np.eye(n) - along.T @ along
+    scale = max(float(np.abs(rows).max(initial=0.0)), 1e-300)
+    still = null_space(flat.T / scale, _EXACT, size=1.0)  # combinations with no linear part
+    if not len(still):
+        return None
+    along = orthonormal_span(still @ rows[:, :, -1], _EXACT)
+    left = np.eye(rows.shape[1]) - along.T @ along
     linear = rows[:, :, :-1]
-    tolerance = 1e-6 * max(scale, 1e-300)
+    tolerance = 1e-6 * scale
     if np.abs(rows[:, :, -1] @ left).max(initial=0.0) > tolerance:
         return None
     if np.abs(linear @ left - left @ linear).max(initial=0.0) > tolerance:

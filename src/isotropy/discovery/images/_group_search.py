@@ -181,7 +181,8 @@ class _GroupSearch:
         ]
         means = [float(self.compared.losses(rival).mean()) for rival in rivals]
         strongest = tests[means.index(min(means))]
-        return replace(strongest, p_value=max(test.p_value for test in tests))
+        worst = max(tests, key=lambda test: test.p_value)
+        return replace(strongest, p_value=worst.p_value, values=worst.values)
 
     def _constant_losses(self) -> Tensor:
         constant = self.fitted.constant.expand(len(self.outside.x), -1)

@@ -72,8 +72,9 @@ def _chernoff(
     same = block[:, None] == block
     apart = np.eye(len(block)) - same / same.sum(1)
     values = np.linalg.eigvalsh(apart @ form @ apart - cost * form)
-    if values[0] >= 0:
-        return 0.0
+    smallest = 1e-12 * float(np.abs(values).max(initial=0.0))
+    if values[0] >= -smallest:
+        return 0.0 if values[0] > smallest else 1.0
     times: NDArray[np.float64] = np.linspace(0, 1, 400)[1:-1] / (-2 * values[0])
     bounds = -0.5 * np.log1p(2 * times[:, None] * values).sum(1)
     return float(np.exp(min(0.0, bounds.min())))

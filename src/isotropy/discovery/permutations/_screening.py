@@ -197,8 +197,9 @@ def _in_units_of_orbits(x: NDArray[np.float64], orbit: NDArray[np.int64]) -> NDA
     _, orbit = np.unique(orbit, return_inverse=True)
     count = np.bincount(orbit)
     variances = np.stack([np.bincount(orbit, v) / count for v in (centred**2).mean(0)])
-    scales = np.sqrt(np.where(variances > 0, variances, 1.0))
-    scaled: NDArray[np.float64] = centred / scales[:, orbit]
+    scales = np.sqrt(variances)[:, orbit]
+    constant = scales <= 1e-12 * np.abs(x).max(0)  # but for rounding
+    scaled: NDArray[np.float64] = np.where(constant, 0.0, centred / np.where(constant, 1, scales))
     return scaled
 
 
