@@ -20,7 +20,7 @@ from isotropy.reps import Symmetry
 
 _WIDTH, _SCALARS, _MOST_COPIES = 320, 64, 64  # of a hidden layer: copies of V, and what stays
 _LAYERS = 2
-_STEPS = 1200
+_STEPS, _MOST_STEPS, _ROWS_A_STEP = 1200, 4000, 3  # more rows have more to tell
 _RATE = 1e-2
 _HELD_OUT = 0.2
 
@@ -88,7 +88,8 @@ def fit_symmetric_model(
     if linear:
         solve_linear(network, inputs, targets, task)
     else:
-        train_network(network, inputs, targets, task, draws)
+        steps = min(_MOST_STEPS, max(_STEPS, len(draws.rest) // _ROWS_A_STEP))
+        train_network(network, inputs, targets, task, draws, steps=steps)
     return model.requires_grad_(True).eval(), {"kind": "standardised", "model": inner}
 
 
