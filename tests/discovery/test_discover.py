@@ -273,6 +273,17 @@ def test_what_moves_only_ignored_columns_is_no_discovery():
     assert len(discover(x, y, fit_models=False)) == 0
 
 
+def test_names_say_which_columns_are_permuted():
+    rng = np.random.default_rng(0)
+    x = torch.as_tensor(rng.normal(size=(800, 5)))
+    y = x[:, :3].square().sum(1) + x[:, 3] * (1 + x[:, 4]) ** 2
+    names = ("north", "middle", "south", "hour", "load")
+    options = {"methods": "permutations", "fit_models": False}
+    found = discover(Dataset(x, y[:, None], x_names=names), **options)
+    assert [f.name for f in found] == ["S(3), columns north…south"]
+    assert any(isinstance(one, dict) and one["name"] == found[0].name for one in found.tried)
+
+
 def test_constant_columns_and_columns_of_other_scales_are_no_hindrance():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(800, 5))

@@ -80,9 +80,7 @@ class GeneratorClaim:
         return not self.homogeneous or self.translations is not None
 
     def wide(self, x: Tensor) -> Tensor:
-        """Rows as the symmetry acts on them: with ones, where there are translations."""
-        if not self.homogeneous:
-            return x - torch.as_tensor(self.centre)
+        """Rows as a symmetry with translations acts on them: 1 behind each block, then the rest."""
         ones = torch.ones_like(x[:, :1])
         parts: list[Tensor] = []
         for block in self._blocks(x.shape[1]):
@@ -91,8 +89,6 @@ class GeneratorClaim:
 
     def narrow(self, wide: Tensor) -> Tensor:
         """Rows of the data, from what ``wide`` makes of them."""
-        if not self.homogeneous:
-            return wide + torch.as_tensor(self.centre)
         n = len(self.centre)
         x, at = torch.empty(len(wide), n, dtype=wide.dtype), 0
         for block in self._blocks(n):

@@ -21,7 +21,7 @@ from isotropy.reps import Symmetry
 _CHANNELS = 128
 _LAYERS = 2
 _STEPS = 800
-_ROUNDING = 1e-12
+_ROUNDING = 1e-11
 
 
 def fit_continuous_model(
@@ -61,7 +61,7 @@ def fit_continuous_model(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(draws.weights)
         network = build_model(inner, symmetry)
-    x_mean, x_scale = _input_units(claim, x)
+    x_mean, x_scale = _input_units(claim, x, data.x.abs().amax(0))
     y_mean, y_scale = _output_units(claim, data)
     model = StandardisedModel(network, x_mean, x_scale, y_mean, y_scale)
     inputs, targets = in_units_of(model, x, data.y, data.task)
@@ -76,10 +76,11 @@ def fit_continuous_model(
     return TranslationInvariantModel(model, along).eval(), spec
 
 
-def _input_units(claim: GeneratorClaim, x: Tensor) -> tuple[Tensor, Tensor]:
+def _input_units(claim: GeneratorClaim, x: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
     """Columns that turn have the centre and one scale; the others a mean and a scale each.
 
-    Translations are gone when units are applied, and what they leave has any units.
+    Translations are gone when units are applied, and what they leave has any units. What is no more
+    than rounding of numbers of the given size stays so.
     """
     centre = torch.as_tensor(claim.centre)
     linear = torch.as_tensor(claim.rows[:, :, :-1]).abs()
@@ -87,7 +88,7 @@ def _input_units(claim: GeneratorClaim, x: Tensor) -> tuple[Tensor, Tensor]:
     mean = torch.where(turned, centre, x.mean(0))
     about = (x - mean).square().mean(0)
     scale = torch.where(turned, about[turned].mean(), about).sqrt()
-    constant = scale <= _ROUNDING * x.abs().amax(0)
+    constant = scale <= _ROUNDING * size
     return mean, torch.where(constant, torch.ones_like(scale), scale)
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+_RUN = re.compile(r"\d+(?:–\d+)?")
+_PLACES = re.compile(r"(?:\d+|–|, | and |[{}])+(?: together)?")
 _LISTED = 24
 _SHORT_RUN = 4  # a run of fewer is listed: "x1, x2, x3"
 
@@ -48,6 +51,28 @@ def column_words(places: Sequence[int], names: Sequence[str]) -> str:
     if len(places) >= _SHORT_RUN and places[-1] - places[0] == len(places) - 1:
         return f"{names[places[0]]}…{names[places[-1]]}"
     return listed([names[place] for place in places])
+
+
+def in_column_names(text: str, names: Sequence[str]) -> str:
+    """A name that says which positions are meant, with columns in their place.
+
+    Example:
+        >>> names = ["a", "b", "c", "d", "e"]
+        >>> in_column_names("S(3), positions 0–2", names)
+        'S(3), columns a…c'
+        >>> in_column_names("S(2)+S(2), positions {0, 4} and {1, 2}", names)
+        'S(2)+S(2), columns {a, e} and {b, c}'
+        >>> in_column_names("S(5), all positions", names)
+        'S(5), all positions'
+    """
+    group, noun, rest = text.partition(", positions ")
+    if not noun or _PLACES.fullmatch(rest) is None:
+        return text
+
+    def named(match: re.Match[str]) -> str:
+        return "…".join(names[int(place)] for place in match[0].split("–"))
+
+    return f"{group}, columns {_RUN.sub(named, rest)}"
 
 
 def listed(words: Sequence[str]) -> str:

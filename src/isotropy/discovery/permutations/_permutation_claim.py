@@ -26,6 +26,7 @@ from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._share_of_columns import share_of_columns
 from isotropy.discovery.naming._naming import SharingName, name_permutations
 from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.discovery.naming._position_words import in_column_names
 from isotropy.discovery.permutations._average_test import average_test
 from isotropy.discovery.permutations._convolution_claim import compared
 from isotropy.discovery.permutations._proposals import Proposal, Proposals
@@ -70,6 +71,8 @@ class PermutationClaim:
             input_names=data.input_names,
             output_names=data.output_names,
         )
+        if data.input_names is not None:
+            name = replace(name, name=in_column_names(name.name, data.input_names))
         named = name.symmetry
         assert named is not None
         a = data.arrangement

@@ -27,7 +27,7 @@ _MOST_ROWS = 600
 _HELD_OUT = 0.3
 # the least cost that a predictor can be trusted to tell from none: half of what it leaves, but no
 # less than the first of these shares and no more than the second
-_FINEST, _RESOLUTION = 0.001, 0.01
+_FINEST, _RESOLUTION = 1e-5, 0.01
 # of what each of many positions does on average, which is 2/n: one that does less is ignored
 _LITTLE = 0.5
 
