@@ -553,9 +553,7 @@ def test_findings_come_back_from_files(case: str, tmp_path: Path) -> None:
 # --- the model ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "case", ["about a point", "vector", "weights", "se2", "se3", "translations"]
-)
+@pytest.mark.parametrize("case", ["about a point", "vector", "weights", "se3", "translations"])
 def test_the_model_has_the_symmetry_and_comes_back(case: str, tmp_path: Path) -> None:
     planted = PLANTED[case]
     y = planted.f(planted.x)
