@@ -29,6 +29,7 @@ FIVE_MASSES = [
         ("p1_x p1_y p1_z p2_x p2_y p2_z", "p1_x p1_y p1_z|p2_x p2_y p2_z|", "x y z"),
         ("q1x q1y q1z q2x q2y q2z", "q1x q1y q1z|q2x q2y q2z|", None),
         ("jet0.pt jet0.eta jet1.pt jet1.eta w", "jet0.pt jet0.eta|jet1.pt jet1.eta|w", "pt eta"),
+        ("xa ya za xb yb zb charge", "xa ya za|xb yb zb|charge", "x y z"),
         ("x[0] y[0] x[1] y[1]", "x[0] y[0]|x[1] y[1]|", "x y"),
         ("a_x a_y b_x b_y mass", "a_x a_y|b_x b_y|mass", "x y"),
         (

@@ -23,6 +23,7 @@ def name_readings(names: Sequence[str]) -> list[tuple[float, Reading, str]]:
     return [
         *numbered,
         (1.0, _by_axis, _AXIS),
+        (1.0, _by_first_axis, _AXIS),
         (0.5, _by_component_number, NUMBERED),
         (0.5, _by_last_words, _WORD),
         (0.5, _by_first_words, _WORD),
@@ -67,6 +68,12 @@ def _by_axis(name: str) -> tuple[str, str] | None:
         return None
     start, end = axes[-1].span(1)
     return f"{name[:start]}*{name[end:]}", name[start:end]
+
+
+def _by_first_axis(name: str) -> tuple[str, str] | None:
+    """The letter x, y or z as the coordinate, before one other letter: xa, ya, za."""
+    axis = re.fullmatch(r"([xyzXYZ])([A-Wa-w])", name)
+    return None if axis is None else (axis[2], axis[1])
 
 
 def shared_names(columns: Sequence[Sequence[int]], names: Sequence[str] | None) -> tuple[str, ...]:
