@@ -61,9 +61,9 @@ def blocks_from_names(names: Sequence[str]) -> list[ColumnBlocks]:
     """Read blocks from names that repeat: E1, px1, …, E2, px2, …; p1_x, p1_y, p2_x, p2_y.
 
     Blocks differ by a number or a word in the name, or are the components x, y, z of several
-    vectors, as ax, ay, az, bx, by, bz or xa, ya, za, xb, yb, zb. Well-known coordinates (E, px, py, pz; t, x, y, z; x, y, z) count for more than others,
-    blocks of neighbouring columns for more than scattered ones. Names that only count, as x0, x1,
-    x2, say nothing.
+    vectors, as ax, ay, az, bx, by, bz or xa, ya, za, xb, yb, zb. Well-known coordinates (E, px, py,
+    pz; t, x, y, z; x, y, z) count for more than others, blocks of neighbouring columns for more
+    than scattered ones. Names that only count, as x0, x1, x2, say nothing.
 
     Args:
         names: The name of each column.
