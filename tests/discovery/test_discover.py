@@ -273,13 +273,23 @@ def test_what_moves_only_ignored_columns_is_no_discovery():
     assert len(discover(x, y, fit_models=False)) == 0
 
 
+def test_a_sum_of_columns_that_could_be_blocks_is_one_combination():
+    """Of which a predictor is fitted, that must not look for blocks in it."""
+    rng = np.random.default_rng([5, 1, 0])
+    n, rows = 2 * int(rng.integers(2, 7)), int(rng.choice([200, 400, 800]))
+    x = rng.normal(size=(rows, n))
+    y = x.sum(1)
+    found = discover_all(x, y + 0.1 * y.std() * rng.normal(size=rows), fit_models=False)
+    assert [f.group for f in found] == ["S(4)"]
+    assert [f.trivial for f in found.trivial] == ["the target depends on x0 + x1 + x2 + x3 alone"]
+
+
 def test_names_say_which_columns_are_permuted():
     rng = np.random.default_rng(0)
     x = torch.as_tensor(rng.normal(size=(800, 5)))
     y = x[:, :3].square().sum(1) + x[:, 3] * (1 + x[:, 4]) ** 2
     names = ("north", "middle", "south", "hour", "load")
-    options = {"methods": "permutations", "fit_models": False}
-    found = discover(Dataset(x, y[:, None], x_names=names), **options)
+    found = discover(Dataset(x, y[:, None], x_names=names), fit_models=False)
     assert [f.name for f in found] == ["S(3), columns north…south"]
     assert any(isinstance(one, dict) and one["name"] == found[0].name for one in found.tried)
 

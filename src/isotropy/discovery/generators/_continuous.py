@@ -407,7 +407,9 @@ class ContinuousClaims:
             text = combination_text(row, names)
             name, why = "motions along which the target does not change", f"depends on {text} alone"
             along = torch.as_tensor(row)[:, None]
-            plain = smooth_predictor(replace(fitted, x=fitted.x @ along), seed)
+            one_column = replace(fitted.arrangement, inputs=1, channels=1)
+            narrow = replace(fitted, x=fitted.x @ along, arrangement=one_column, input_names=None)
+            plain = smooth_predictor(narrow, seed)
             predicted = plain.predict(outside.x @ along)
         elif search.fit.is_linear:
             name, why = "linear motions of a linear target", "is linear in the inputs"
