@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from isotropy import CustomRep, Rep, Scalar, T, V, equivariant_basis
 from isotropy.bases import BasisCache, _cache, _solve, solve_dense
 from isotropy.bases._cache import key_of
-from isotropy.groups import SO, Group, O, Operator, S, Z
+from isotropy.groups import SL, SO, SU, Group, O, Operator, S, Z
 
 
 @pytest.fixture
@@ -51,7 +51,9 @@ def test_memory(solved: list[Rep]) -> None:
 
 
 @pytest.mark.parametrize(
-    "rep", [T(2)(SO(3)), T(3)(S(3)), T(2)(Group([[[-1.0, 0], [0, 1.0]]]))], ids=str
+    "rep",
+    [T(4)(SO(3)), T(2, 2)(SU(2)), T(2)(Group([[[0.6, -0.8], [0.8, 0.6]]])), T(3)(SL(2))],
+    ids=str,
 )
 def test_disk(rep: Rep, folder: Path, solved: list[Rep]) -> None:
     first = equivariant_basis(rep, cache=BasisCache())

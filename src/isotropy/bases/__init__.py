@@ -2,7 +2,7 @@
 
 from isotropy.bases._basis import Basis
 from isotropy.bases._blocks import Block, BlockBasis
-from isotropy.bases._cache import BasisCache
+from isotropy.bases._cache import BasisCache, solved_anew
 from isotropy.bases._constraints import Constraint, constraints
 from isotropy.bases._dense import DenseBasis, solve_dense
 from isotropy.bases._invariant_theory import (
@@ -41,4 +41,5 @@ __all__ = [
     "solve_krylov",
     "solve_orbits",
     "solve_zero_weight",
+    "solved_anew",
 ]

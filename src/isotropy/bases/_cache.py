@@ -2,7 +2,7 @@
 
 A key is made of the generators themselves, so two groups share an answer only if they are
 equal; whatever cannot be described by value (opaque operators, your own functions) is never
-kept.
+kept. Files are checked before they are believed (``_cache_files``).
 """
 
 from __future__ import annotations
@@ -10,17 +10,13 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
-from math import prod
-from pathlib import Path
-
-import torch
-from safetensors import SafetensorError
-from safetensors import torch as safetensors_torch
-from torch import Tensor
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 from isotropy import __version__
-from isotropy._run import atomic_write, cache_folder
 from isotropy.bases._basis import Basis
+from isotropy.bases._cache_files import read_basis, write_basis
 from isotropy.bases._dense import DenseBasis
 from isotropy.bases._orbits import OrbitBasis
 from isotropy.bases._zero_weight import ZeroWeightBasis
@@ -28,7 +24,7 @@ from isotropy.groups import Group
 from isotropy.reps import Rep
 
 WORTH_A_FILE = 0.5  # seconds of solving
-_FORMAT = 1
+_FORMAT = 2
 
 
 class BasisCache:
@@ -54,7 +50,7 @@ class BasisCache:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        basis = _read(key, rep, method) if self.disk else None
+        basis = read_basis(key, rep, method) if self.disk else None
         if basis is not None:
             self._remember(key, basis)
         return basis
@@ -66,7 +62,7 @@ class BasisCache:
             return
         self._remember(key, basis)
         if self.disk and seconds >= WORTH_A_FILE:
-            _write(key, basis)
+            write_basis(key, basis)
 
     def clear(self) -> None:
         """Forget what is in memory; files stay."""
@@ -100,86 +96,45 @@ def _feed(digest: hashlib.blake2b, item: object) -> bool:
     return True
 
 
-def _tensors(basis: Basis) -> dict[str, Tensor] | None:
-    """What a basis is made of; None for kinds that are cheap to find again."""
-    if isinstance(basis, OrbitBasis):
-        signs = {} if basis.signs is None else {"signs": basis.signs}
-        return {"labels": basis.labels, **signs}
-    if isinstance(basis, DenseBasis):
-        return {"q": basis.q.contiguous()}
-    if isinstance(basis, ZeroWeightBasis):
-        vectors = {f"vectors{i}": s.contiguous() for i, s in enumerate(basis.vectors)}
-        return {"index": basis.index, "null": basis.null.contiguous(), **vectors}
-    return None
-
-
-def _from_tensors(rep: Rep, tensors: dict[str, Tensor], method: str) -> Basis:
-    if "labels" in tensors:
-        return OrbitBasis(rep, tensors["labels"], tensors.get("signs"))
-    if "null" in tensors:
-        vectors = [tensors[f"vectors{i}"] for i in range(len(tensors) - 2)]
-        return ZeroWeightBasis(rep, vectors, tensors["index"], tensors["null"])
-    return DenseBasis(rep, tensors["q"], method)
-
-
-def _as_real(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Complex tensors as pairs of real ones, under a name that says so: the file holds no other."""
-    return {
-        f"complex {name}" if t.is_complex() else name: (
-            torch.view_as_real(t).clone() if t.is_complex() else t
-        )
-        for name, t in tensors.items()
-    }
-
-
-def _as_complex(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The inverse of ``_as_real``."""
-    # cloned, because the numbers in a mapped file need not lie where complex ones must
-    return {
-        name.removeprefix("complex "): torch.view_as_complex(t.clone())
-        if name.startswith("complex ")
-        else t
-        for name, t in tensors.items()
-    }
-
-
-def _rows(basis: Basis) -> int:
-    """The length of the vectors that a basis is really made of."""
-    if isinstance(basis, OrbitBasis):
-        return len(basis.labels)
-    if isinstance(basis, ZeroWeightBasis):
-        return prod(len(vectors) for vectors in basis.vectors)
-    assert isinstance(basis, DenseBasis)
-    return len(basis.q)
-
-
 def _bytes(basis: Basis) -> int:
-    return sum(t.numel() * t.element_size() for t in (_tensors(basis) or {}).values())
+    match basis:
+        case OrbitBasis():
+            tensors = [basis.labels, *([] if basis.signs is None else [basis.signs])]
+        case DenseBasis():
+            tensors = [basis.q]
+        case ZeroWeightBasis():
+            tensors = [basis.index, basis.null, *basis.vectors]
+        case _:
+            tensors = []
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _path(key: str) -> Path | None:
-    folder = cache_folder()
-    return None if folder is None else folder / "bases" / f"{key}.safetensors"
+_SHARED = BasisCache()
+_CURRENT: ContextVar[BasisCache] = ContextVar("current basis cache", default=_SHARED)
 
 
-def _write(key: str, basis: Basis) -> None:
-    path, tensors = _path(key), _tensors(basis)
-    if path is None or tensors is None:
-        return
+def current_cache() -> BasisCache:
+    """The cache that ``equivariant_basis`` uses where it is given none."""
+    return _CURRENT.get()
+
+
+@contextmanager
+def solved_anew() -> Iterator[None]:
+    """Solve every basis anew while this is open, and read no file.
+
+    For work whose result must not depend on what others could write, such as checking a
+    certificate. Equal blocks are solved once all the same.
+
+    Example:
+        >>> from isotropy.bases import equivariant_basis
+        >>> from isotropy.groups import SO
+        >>> from isotropy.reps import V
+        >>> with solved_anew():
+        ...     equivariant_basis((V >> V)(SO(3))).rank
+        1
+    """
+    token = _CURRENT.set(BasisCache(disk=False))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic_write(path) as file:
-            file.write(safetensors_torch.save(_as_real(tensors)))
-    except (OSError, ValueError, RuntimeError, KeyError):
-        return  # a cache that cannot be written is no reason to lose the answer
-
-
-def _read(key: str, rep: Rep, method: str) -> Basis | None:
-    path = _path(key)
-    if path is None or not path.is_file():
-        return None
-    try:
-        basis = _from_tensors(rep, _as_complex(safetensors_torch.load_file(path)), method)
-    except (OSError, SafetensorError, KeyError):
-        return None  # damaged: solve again
-    return basis if _rows(basis) == rep.size() else None
+        yield
+    finally:
+        _CURRENT.reset(token)

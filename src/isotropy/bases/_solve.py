@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from isotropy._run import ProgressCallback
 from isotropy.bases._basis import Basis
 from isotropy.bases._blocks import axes_of, solve_blocks
-from isotropy.bases._cache import BasisCache
+from isotropy.bases._cache import BasisCache, current_cache
 from isotropy.bases._change_of_basis import in_good_coordinates, solve_rebased
 from isotropy.bases._dense import solve_dense
 from isotropy.bases._invariant_theory import solve_invariant_theory
@@ -29,7 +29,6 @@ _SOLVERS: dict[str, Callable[[Rep], Basis]] = {
     "krylov": solve_krylov,
     "dense": solve_dense,
 }
-_CACHE = BasisCache()
 LARGEST_DENSE = 1000
 
 
@@ -72,7 +71,7 @@ def equivariant_basis(
     if not rep.is_bound:
         raise ValueError(f"expected a representation with its group, got {rep}; write rep(G)")
     if cache is True:
-        cache = _CACHE
+        cache = current_cache()
     elif cache is False:
         cache = BasisCache(disk=False)  # equal blocks are solved once all the same
     return _solve(rep, method, cache, progress)

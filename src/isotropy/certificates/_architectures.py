@@ -24,6 +24,7 @@ from typing import Literal, Self, TypeAlias, cast
 import torch
 from torch import nn
 
+from isotropy.bases import solved_anew
 from isotropy.certificates._bits import BitReader, BitWriter
 from isotropy.certificates._group_code import read_group, write_group
 from isotropy.certificates._image_networks import (
@@ -198,7 +199,8 @@ class Architecture:
             torch.Size([2, 10])
         """
         device = torch.get_default_device() if device is None else torch.device(device)
-        with torch.device("cpu"):  # constants are computed, whatever the parameters are on
+        # constants are computed, whatever the parameters are on, and trusted to no file
+        with torch.device("cpu"), solved_anew():
             width = self._width(input_shape, classes)
             count = _parameters(self._network(input_shape, classes, width, "meta"))
             if count > MOST_PARAMETERS:
