@@ -124,13 +124,26 @@ def test_a_person_is_told_what_the_numbers_mean(command: Callable[..., Outcome])
         "with probability 0.9"
     )
     assert f"of the 200 certified rows, {100 * (certificate.test_error or 0):.2f} % of" in second
-    assert last == "saved to a.iso; check it by: isotropy verify a.iso both.npz"
+    assert last == "saved to a.iso; check it by: isotropy verify a.iso both.npz --delta 0.1"
     guessed = certificate.bound >= 0.475
     assert all("no better than always saying the commonest class" in one for one in advice)
     assert len(advice) == guessed
-    outcome = command("verify", "a.iso", "both.npz")
+    outcome = command("verify", "a.iso", "both.npz", "--delta", "0.1")
     assert outcome.code == 0
-    assert outcome.out.startswith("valid: risk at most ")
+    assert outcome.out.startswith("verified: risk at most ")
+    outcome = command("verify", "a.iso", "both.npz")
+    assert outcome.code == 3
+    assert outcome.out.startswith("verified, but only given what is named: risk at most ")
+    assert "given that delta = 0.1, which is more than the usual 0.05, was fixed" in outcome.out
+    assert command("verify", "a.iso", "both.npz", "--delta", ".05").code == 1
+    for option, value in (("--most-memory", "1MB"), ("--most-time", "0.0001s")):
+        outcome = command("verify", "a.iso", "both.npz", option, value)
+        assert outcome.code == 1
+        assert option in outcome.out
+    assert "expected a size such as" in sentence_of(
+        command("verify", "a.iso", "both.npz", "--most-memory", "much")
+    )
+    outcome = command("verify", "a.iso", "both.npz", "--delta", "0.1")
     assert "taken on trust: the rows are independent draws" in outcome.out
 
 
@@ -183,8 +196,9 @@ def test_a_module_of_ones_own(
     said = answer("certify", "nets.py:net", "data.npz", *QUICK, "--symmetry", "Z(2), S(2)")
     assert said["model"] == "Sequential"
     assert len(Certificate.load("cert.iso").hypothesis().groups) == 2
-    found = answer("verify", "cert.iso", "data.npz", "--arch", "nets.py:net")
-    assert found["valid"] is True
+    found = answer("verify", "cert.iso", "data.npz", "--arch", "nets.py:net", code=3)
+    assert found["valid"] is False
+    assert found["verdict"] == "verified given"
     assert len(found["assumes"]) == 3
     assert found["groups"] == ["Z(2)", "S(2)"]
     assert "expected the architecture of 'Sequential'" in sentence_of(
@@ -213,7 +227,7 @@ def test_the_command_to_check_by_can_be_pasted(
         outcome = command("certify", *arguments, *QUICK)
         assert outcome.code == 0, outcome.err
         pasted = shlex.split(outcome.out.splitlines()[-1].partition("check it by: isotropy ")[2])
-        assert command(*pasted).code == 0
+        assert command(*pasted).code == 3  # repeated rows, a module of one's own
     assert "--target names the column to predict" in sentence_of(
         command("certify", "mlp-4", "two words.csv", *QUICK)
     )
@@ -231,7 +245,7 @@ def test_a_start_from_elsewhere(
     stored = np.frombuffer(Certificate.load("cert.iso").start, "<f4")
     np.testing.assert_array_equal(stored, np.full(22, 0.25))
     check = ("verify", "cert.iso", "data.npz")
-    assert answer(*check)["start"] == "given"
+    assert answer(*check, code=3)["start"] == "given"
     assert answer(*check, "--checkpoint", "start.safetensors")["valid"] is True
     found = answer(*check, "--checkpoint", "other.safetensors", code=1)
     assert found["reason"] == "the start in the certificate is not the checkpoint given"
@@ -246,8 +260,8 @@ def test_a_start_from_elsewhere(
 def test_a_share_of_the_rows(answer: Callable[..., dict[str, Any]]) -> None:
     said = answer("certify", "mlp-4", "data.npz", *QUICK, "--prior-percent", "50", "--batch", "9")
     assert said["n"] == 130
-    found = answer("verify", "cert.iso", "data.npz")
-    assert found["valid"] is True
+    found = answer("verify", "cert.iso", "data.npz", code=3)
+    assert found["verdict"] == "verified given"
     assert found["start"] == "rows"
 
 
@@ -277,6 +291,7 @@ def test_what_is_rejected_has_exit_code_1(
     (folder / "bit.iso").write_bytes(content[:300] + bytes([content[300] ^ 4]) + content[301:])
     found = answer("verify", "bit.iso", "data.npz", code=1)
     assert found == {
+        "verdict": "rejected",
         "valid": False,
         "bound": None,
         "reason": "the file is damaged: its SHA-256 is not the one it ends with",

@@ -115,7 +115,7 @@ def test_a_share_of_the_rows_trains_the_start(certificate: Certificate) -> None:
     assert given.n == 500
     assert given.message_bits < 64 < certificate.message_bits
     verdict = verify(given, data)
-    assert verdict.valid
+    assert verdict.verdict == "verified given"
     assert any("50 %" in assumed for assumed in verdict.assumes)
     assert given.bound < certificate.bound
 
@@ -130,7 +130,7 @@ def test_transfer_stores_its_start(tmp_path: Path) -> None:
     )
     made.save(tmp_path / "cert.iso")
     verdict = verify(tmp_path / "cert.iso", data, arch=model)
-    assert verdict.valid, verdict.reason
+    assert verdict.verdict == "verified given", verdict.reason
     assert len(verdict.assumes) == 4
     plain = certify(model, data, start="given", d=5, levels=3, epochs=1, quantised_epochs=1)
     assert plain.message_bits <= made.message_bits
@@ -215,7 +215,7 @@ def test_constants_of_a_module_are_part_of_its_hash() -> None:
 
     data = half_plane(200)
     made = certify(net(0.1), data, d=2, levels=2, epochs=1, quantised_epochs=1)
-    assert verify(made, data, arch=net(0.1)).valid
+    assert verify(made, data, arch=net(0.1)).verdict == "verified given"
     assert "not the one of the certificate" in verify(made, data, arch=net(0.2)).reason
 
 

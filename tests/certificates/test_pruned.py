@@ -128,7 +128,7 @@ def test_a_module_of_your_own() -> None:
     certificate = certify_pruned(model, (x, y), symmetry="S(20)", **QUICK)
     assert all(map(torch.equal, before, model.parameters()))
     assert certificate.train_error < 0.1
-    assert verify(certificate.to_bytes(), (x, y), arch=model).valid
+    assert verify(certificate.to_bytes(), (x, y), arch=model).verdict == "verified given"
     assert [str(group) for group in certificate.hypothesis().groups] == ["S(20)"]
 
 

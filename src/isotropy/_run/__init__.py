@@ -4,7 +4,7 @@ from isotropy._run._checkpoints import Checkpoint
 from isotropy._run._files import atomic_write, cache_folder, write_json
 from isotropy._run._folders import replaced_contents
 from isotropy._run._json import json_text
-from isotropy._run._memory import amount, available_bytes, require_memory
+from isotropy._run._memory import amount, available_bytes, bytes_of, require_memory
 from isotropy._run._patience import OutOfTime, Patience, seconds_of, time_in_words
 from isotropy._run._progress import ProgressCallback, Step, terminal_progress
 from isotropy._run._seeds import generator, spawn
@@ -19,6 +19,7 @@ __all__ = [
     "amount",
     "atomic_write",
     "available_bytes",
+    "bytes_of",
     "cache_folder",
     "generator",
     "json_text",

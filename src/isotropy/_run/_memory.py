@@ -1,10 +1,18 @@
 """How much memory is free, asked before a large array is made rather than after."""
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 _FALLBACK = 4 * 10**9
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,9})?)([kmgt]?i?b?)")
+_UNITS = {
+    f"{letter}{binary}{b}": (1024.0 if binary else 1000.0) ** power
+    for power, letter in enumerate(("", "k", "m", "g", "t"))
+    for binary in ("", "i")
+    for b in ("", "b")
+}
 
 
 # asking the system takes milliseconds; so little memory is not worth asking for
@@ -54,6 +62,23 @@ def require_memory(wanted: int, what: str, instead: str) -> None:
             f"{what} needs {_gigabytes(wanted)} GB of memory "
             f"but {available / 1e9:.1f} GB are free; {instead}"
         )
+
+
+def bytes_of(text: str) -> int:
+    """A size in bytes, from text such as "500MB", "4GB" or "4GiB".
+
+    Raises:
+        ValueError: If it is none, or not positive.
+
+    Example:
+        >>> bytes_of("500MB"), bytes_of("4 GiB")
+        (500000000, 4294967296)
+    """
+    match = _SIZE.fullmatch(text.strip().lower().replace(" ", ""))
+    count = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 1 <= count < 1 << 62:
+        raise ValueError(f"expected a size such as 500MB, 4GB or 4GiB, got {text!r}")
+    return int(count)
 
 
 def amount(count: int) -> str:

@@ -13,11 +13,13 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import inf
 
 from isotropy import __version__
 from isotropy.bases._basis import Basis
 from isotropy.bases._cache_files import read_basis, write_basis
 from isotropy.bases._dense import DenseBasis
+from isotropy.bases._null_space import limited_work
 from isotropy.bases._orbits import OrbitBasis
 from isotropy.bases._zero_weight import ZeroWeightBasis
 from isotropy.groups import Group
@@ -119,11 +121,15 @@ def current_cache() -> BasisCache:
 
 
 @contextmanager
-def solved_anew() -> Iterator[None]:
+def solved_anew(*, most_work: float = inf) -> Iterator[None]:
     """Solve every basis anew while this is open, and read no file.
 
     For work whose result must not depend on what others could write, such as checking a
-    certificate. Equal blocks are solved once all the same.
+    certificate. Equal blocks are solved once all the same; within another one, it has no effect.
+
+    Args:
+        most_work: How many numbers iterative solvers may go over in all; beyond it they end in a
+            `ValueError`. A second of one core goes over some four million.
 
     Example:
         >>> from isotropy.bases import equivariant_basis
@@ -133,8 +139,12 @@ def solved_anew() -> Iterator[None]:
         ...     equivariant_basis((V >> V)(SO(3))).rank
         1
     """
+    if not current_cache().disk:
+        yield
+        return
     token = _CURRENT.set(BasisCache(disk=False))
     try:
-        yield
+        with limited_work(most_work):
+            yield
     finally:
         _CURRENT.reset(token)

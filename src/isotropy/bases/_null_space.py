@@ -8,7 +8,10 @@ steps. Both are here, for Figure A.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from math import inf
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +23,18 @@ FIRST_BLOCK = 16
 MOST_STEPS = 3000
 _TOLERANCE = 1e-13
 _RANK = 1e-7
+
+_WORK_LEFT: ContextVar[float] = ContextVar("numbers that iterations may still go over", default=inf)
+
+
+@contextmanager
+def limited_work(most: float) -> Iterator[None]:
+    """Let iterations go over so many numbers in all, while this is open, and then give up."""
+    token = _WORK_LEFT.set(min(most, _WORK_LEFT.get()))
+    try:
+        yield
+    finally:
+        _WORK_LEFT.reset(token)
 
 
 def null_space(
@@ -41,7 +56,7 @@ def null_space(
         Orthonormal columns, shape (size, rank).
 
     Raises:
-        ValueError: If the steps do not converge.
+        ValueError: If the steps do not converge, or take more work than is allowed.
     """
     rng = np.random.default_rng(seed)
     found: Array = np.zeros((size, 0), dtype=dtype)
@@ -91,6 +106,13 @@ def project_on_null_space(
         best = min(best, error)
         if stalled > 20 and best <= 1e-9 * first:
             return x  # rounding error: the steps no longer help
+        left = _WORK_LEFT.get() - x.size
+        if left < 0:
+            raise ValueError(
+                "expected a null space that is found within the work allowed, got one that takes "
+                "more iterations"
+            )
+        _WORK_LEFT.set(left)
         moved = gram(direction)
         step = _divide(power, _dots(direction, moved))
         x -= step * direction

@@ -21,13 +21,15 @@ from isotropy.certificates._description_length import (
 from isotropy.certificates._goal import Goal
 from isotropy.certificates._hypothesis import Hypothesis
 from isotropy.certificates._kl_inverse import kl_inverse
+from isotropy.certificates._price import Price
 from isotropy.certificates._projectors import PROJECTORS, projector
 from isotropy.certificates._pruned import certify_pruned
 from isotropy.certificates._quantised import Quantised
 from isotropy.certificates._recipe import Recipe
 from isotropy.certificates._rejected import Rejected
 from isotropy.certificates._subspace import Subspace
-from isotropy.certificates._verify import Verdict, verify
+from isotropy.certificates._verdict import Verdict
+from isotropy.certificates._verify import verification_price, verify
 
 __all__ = [
     "KINDS",
@@ -39,6 +41,7 @@ __all__ = [
     "DescriptionLength",
     "Goal",
     "Hypothesis",
+    "Price",
     "Quantised",
     "Recipe",
     "Rejected",
@@ -57,5 +60,6 @@ __all__ = [
     "mcallester",
     "projector",
     "smallest_bound",
+    "verification_price",
     "verify",
 ]

@@ -55,6 +55,8 @@ MOST_PARAMETERS = 50_000_000
 MOST_CLASSES = 65_536
 MOST_INPUTS = 10_000_000
 LARGEST_GROUP_SPACE = 4096
+# half a minute: a group in numbers can be made to take any time
+MOST_ITERATED = 1e8
 
 _DEFAULTS: dict[str, tuple[int, ...]] = {
     "mlp": (150, 150, 150),
@@ -200,7 +202,7 @@ class Architecture:
         """
         device = torch.get_default_device() if device is None else torch.device(device)
         # constants are computed, whatever the parameters are on, and trusted to no file
-        with torch.device("cpu"), solved_anew():
+        with torch.device("cpu"), solved_anew(most_work=MOST_ITERATED):
             width = self._width(input_shape, classes)
             count = _parameters(self._network(input_shape, classes, width, "meta"))
             if count > MOST_PARAMETERS:

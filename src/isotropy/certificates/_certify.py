@@ -22,7 +22,6 @@ from isotropy.certificates._certificate import (
     claims_of,
     model_digest,
 )
-from isotropy.certificates._counting import count_errors
 from isotropy.certificates._examples import Examples, dealt_rows
 from isotropy.certificates._hypothesis import MOST_LEVELS, Hypothesis, StartKind
 from isotropy.certificates._initial import initial_parameters
@@ -30,10 +29,10 @@ from isotropy.certificates._prior_training import trained_start
 from isotropy.certificates._problem import problem, require_untrained
 from isotropy.certificates._projectors import PROJECTORS
 from isotropy.certificates._recipe import Recipe
+from isotropy.certificates._recount import Recount
 from isotropy.certificates._search import quantised_weights
 from isotropy.certificates._starts import pack_start, unpack_start
 from isotropy.certificates._subspace import Subspace
-from isotropy.certificates._verify import recount
 from isotropy.groups import Group, parse_group
 
 
@@ -50,7 +49,7 @@ def certify(
     input_scale: float | None = None,
     start: Mapping[str, Tensor] | str | None = None,
     prior_percent: int | None = None,
-    symmetry: str | Group | Sequence[str | Group] = (),
+    symmetry: str | Group | Sequence[str | Group] | None = None,
     device: str | torch.device = "cpu",
     progress: ProgressCallback | None = None,
     checkpoints: str | os.PathLike[str] | None = None,
@@ -145,7 +144,7 @@ def certify(
     if first is not None:
         # what is trained on is what the file holds, to the last bit
         packed = pack_start(module, first)
-        first = unpack_start(module, packed)
+        first = unpack_start(module, packed, buffers=named is None)
     hypothesis = Hypothesis(
         named,
         goal,
@@ -203,14 +202,16 @@ def certificate_of(
     """The certificate of a hypothesis that has been found: counted as `verify` will count."""
     message = hypothesis.to_message()
     network = Hypothesis.from_message(message).network(module, start)
-    bound = recount(network, hypothesis, sample, delta, progress)
+    counted = Recount(network, hypothesis, sample)
+    bound = counted.bound(delta, progress)
     extra = dict(notes or {})
+    if repeats := sample.repeats():
+        extra["repeated_rows"] = repeats
     # what is numbered 0, 1, … by its own name needs none
     if sample.classes not in (None, tuple(map(str, range(hypothesis.goal.outputs)))):
         extra["classes"] = list(sample.classes or ())
     if test is not None:
-        wrong = count_errors(network, hypothesis.goal, test, hypothesis.input_scale, progress)
-        extra["test_error"] = wrong / len(test)
+        extra["test_error"] = counted.errors(test, progress) / len(test)
     return Certificate(
         message,
         claims_of(bound, message),
@@ -231,9 +232,12 @@ def _known(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _groups(
-    symmetry: str | Group | Sequence[str | Group], named: Architecture | None
+    symmetry: str | Group | Sequence[str | Group] | None, named: Architecture | None
 ) -> tuple[Group, ...]:
-    given = [symmetry] if isinstance(symmetry, str | Group) else list(symmetry)
+    given = [symmetry] if isinstance(symmetry, str | Group) else list(symmetry or ())
+    for one in given:
+        if not isinstance(one, str | Group):
+            raise TypeError(f"expected groups or their names as symmetry, got {one!r:.80}")
     if given and named is not None:
         raise ValueError(f"expected no symmetry for {named}, which pays for its own, got {given}")
     return tuple(parse_group(one) if isinstance(one, str) else one for one in given)

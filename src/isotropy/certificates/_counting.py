@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable, Iterator
+
 import torch
 from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
+from isotropy.certificates._counter_random import random_normals, random_words
 from isotropy.certificates._examples import Examples
 from isotropy.certificates._goal import Goal
 from isotropy.certificates._rejected import Rejected
-from isotropy.certificates._subspace import Subspace
+from isotropy.certificates._row_work import RowWork
 
 _BATCH = 500
-# how far the outputs of a row alone may be from those among others, as a share of their size
+BATCH_MEMORY = 256 * 2**20
+# how far the outputs of a row may be from those it has among other rows, as a share of their size
 _SAME = 1e-9
+_ALONE = 8
+_PROBES = 4
+Run = Callable[[Tensor], Tensor]
 
 
 @torch.no_grad()
 def count_errors(
-    network: Subspace,
+    run: Run,
     goal: Goal,
     sample: Examples,
+    *,
+    work: RowWork,
     input_scale: float | None = None,
+    twice: bytes | None = None,
     progress: ProgressCallback | None = None,
 ) -> int:
     """How many rows a network gets wrong.
@@ -30,57 +41,85 @@ def count_errors(
     in float32 would be faster, and would let a message name one whose rounding errors happen to
     be right.
 
-    One row of each batch is run alone as well: a network that looks at the other rows is no
-    function of an input, and has no risk to bound.
+    A module of somebody else's may look at the other rows of a batch, or at how often it was
+    called: then it is no function of an input, and has no risk to bound. So all its rows are run
+    a second time, in an order that nobody chose, some of them alone, and must come out the same.
 
     Args:
-        network: In float64, on the CPU.
+        run: The network, in float64 on the CPU.
         goal: What counts as an error.
         sample: The rows.
+        work: What a row takes, for the size of batches.
         input_scale: Inputs are divided by this.
+        twice: For a module that is not ours: bytes that name the order of the second time, made
+            of the data and of the message.
         progress: Told as rows are counted.
 
     Raises:
         Rejected: If the outputs are not of the shape that the goal asks for, or those of a row
             depend on other rows.
     """
-    tensors = network.tensors_at(network.weights)
-    wrong = 0
-    for at in range(0, len(sample), _BATCH):
-        rows = sample.rows(torch.arange(at, min(at + _BATCH, len(sample))))
-        x = rows.x.double() if input_scale is None else rows.x.double() / input_scale
-        outputs = _outputs(network, tensors, x, goal)
-        # another place in every batch, so that no place is safe
-        place = at // _BATCH * 37 % len(x)
-        alone = _outputs(network, tensors, x[place : place + 1], goal)
-        require_same(alone[0], outputs[place])
-        wrong += int(goal.wrong(outputs, rows.y).sum())
+    n, size = len(sample), work.rows_in(BATCH_MEMORY, _BATCH)
+    total, wrong, done = n if twice is None else 2 * n, 0, 0
+    seed = 0 if twice is None else int.from_bytes(hashlib.sha256(twice).digest()[:8])
+    probes = random_normals(seed, 0, goal.outputs * _PROBES).view(goal.outputs, _PROBES)
+    seen = torch.zeros(n if twice is not None else 0, _PROBES, dtype=torch.float64)
+    sizes = seen.new_zeros(len(seen))
+
+    def outputs_of(index: Tensor) -> Tensor:
+        x = sample.x[index].double()
+        outputs = run(x if input_scale is None else x / input_scale)
+        if outputs.shape != (len(x), goal.outputs):
+            raise Rejected(
+                f"the network gives outputs of shape {tuple(outputs.shape)}, "
+                f"expected ({len(x)}, {goal.outputs})"
+            )
+        return outputs
+
+    for index in torch.arange(n).split(size):
+        outputs = outputs_of(index)
+        wrong += int(goal.wrong(outputs, sample.y[index]).sum())
+        if twice is not None:
+            # all outputs of all rows may be more than fits: a few sums of them tell as much
+            seen[index], sizes[index] = outputs @ probes, outputs.abs().amax(1)
+        done += len(index)
         if progress is not None:
-            progress(Step(at + len(x), len(sample), "counting errors"))
+            progress(Step(done, total, "counting errors"))
+    if twice is None:
+        return wrong
+    for index in _in_another_order(n, size, seed):
+        require_same(outputs_of(index) @ probes, seen[index], goal.outputs * sizes[index])
+        done += len(index)
+        if progress is not None:
+            progress(Step(min(done, total), total, "counting errors, in another order"))
     return wrong
 
 
-def require_same(alone: Tensor, among_others: Tensor) -> None:
-    """Refuse outputs of one row that differ by what else was in the batch.
+def _in_another_order(n: int, size: int, seed: int) -> Iterator[Tensor]:
+    order = random_words(seed, 1, n).argsort(stable=True)
+    alone = min(_ALONE, n)
+    yield from order[:alone].split(1)
+    if n > alone:
+        yield from order[alone:].split(size)
+
+
+def require_same(again: Tensor, first: Tensor, sizes: Tensor) -> None:
+    """Refuse outputs of rows that differ by what else was in the batch, or by chance.
+
+    Args:
+        again: What the rows gave among others, shape (rows, numbers).
+        first: What they gave before.
+        sizes: What a difference is small beside, shape (rows,).
 
     Raises:
-        Rejected: If they do.
+        Rejected: If they differ, in numbers or in which are finite.
     """
-    if not bool(torch.isfinite(among_others).all() and torch.isfinite(alone).all()):
-        return  # counted as an error whatever else
-    gap = (alone - among_others).abs().amax()
-    if gap > _SAME * (1 + among_others.abs().amax()):
+    finite = torch.isfinite(first).all(1)
+    gaps = (again - first).abs().amax(1)[finite]
+    if bool((torch.isfinite(again).all(1) != finite).any()) or bool(
+        (gaps > _SAME * (1 + sizes[finite])).any()
+    ):
         raise Rejected(
             "a row's outputs depend on the other rows of its batch, or on chance: "
             "the network is not a function of one input"
         )
-
-
-def _outputs(network: Subspace, tensors: dict[str, Tensor], x: Tensor, goal: Goal) -> Tensor:
-    outputs: Tensor = network.run(tensors, x)
-    if outputs.shape != (len(x), goal.outputs):
-        raise Rejected(
-            f"the network gives outputs of shape {tuple(outputs.shape)}, "
-            f"expected ({len(x)}, {goal.outputs})"
-        )
-    return outputs

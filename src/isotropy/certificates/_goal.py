@@ -62,15 +62,16 @@ class Goal:
             raise ValueError(f"expected a positive 16-bit scale, got {self.scale}")
 
     def wrong(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """Which of the rows are errors; what is not a number is one."""
+        """Which of the rows are errors; one with outputs that are not finite numbers is."""
+        finite = torch.isfinite(outputs).all(1)
         if self.kind == "classification":
             best = outputs.amax(1, keepdim=True)
             right = outputs.gather(1, targets[:, None]) == best
             # a tie is an error: nothing else is the same on every machine
             alone = (outputs == best).sum(1, keepdim=True) == 1
-            return ~(right & alone)[:, 0]
+            return ~((right & alone)[:, 0] & finite)
         assert self.tolerance is not None
-        return ~((self.scale * outputs - targets).abs() <= self.tolerance).all(1)
+        return ~(((self.scale * outputs - targets).abs() <= self.tolerance).all(1) & finite)
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """What training lowers: cross entropy, or squared error in units of the scale."""

@@ -52,7 +52,7 @@ def certify_pruned(
     classes: int | None = None,
     tolerance: float | None = None,
     input_scale: float | None = None,
-    symmetry: str | Group | Sequence[str | Group] = (),
+    symmetry: str | Group | Sequence[str | Group] | None = None,
     device: str | torch.device = "cpu",
     progress: ProgressCallback | None = None,
     checkpoints: str | os.PathLike[str] | None = None,

@@ -19,8 +19,14 @@ def pack_start(model: nn.Module, tensors: Mapping[str, Tensor]) -> bytes:
     return torch.cat(parts).numpy().astype("<f4").tobytes()
 
 
-def unpack_start(model: nn.Module, content: bytes) -> dict[str, Tensor]:
+def unpack_start(model: nn.Module, content: bytes, *, buffers: bool) -> dict[str, Tensor]:
     """The tensors that `pack_start` wrote, in float64.
+
+    Args:
+        model: Whose they are.
+        content: The bytes.
+        buffers: Whether its buffers are among them, as for a user's own module. Those of the
+            catalogue's networks follow from the architecture: what a file says of them is left out.
 
     Raises:
         Rejected: If there are more or fewer numbers than the module has, or one is not finite.
@@ -38,7 +44,8 @@ def unpack_start(model: nn.Module, content: bytes) -> dict[str, Tensor]:
     for name, tensor in names.items():
         start[name] = numbers[at : at + tensor.numel()].view(tensor.shape)
         at += tensor.numel()
-    return start
+    own = dict(model.named_parameters())
+    return {name: tensor for name, tensor in start.items() if buffers or name in own}
 
 
 def _start_names(model: nn.Module) -> dict[str, Tensor]:

@@ -143,7 +143,9 @@ def certify(
     if not 0 < delta < 1:
         raise ValueError(f"expected --delta between 0 and 1, got {delta}")
     _require_place(out)
-    from isotropy.certificates import certify
+    from isotropy.certificates import certify, verification_price
+    from isotropy.certificates._price import MOST_MEMORY, MOST_SECONDS
+    from isotropy.certificates._verdict import USUAL_DELTA
 
     began = time.monotonic()
     with frame.progress("loading") as progress:
@@ -183,8 +185,16 @@ def certify(
     answer = _answer(certificate, out, time.monotonic() - began)
     check = ["isotropy", "verify", str(out), str(data)]
     named = {"--target": target, "--task": task, "--split": split}
+    named["--checkpoint"] = None if start is None else str(start)
     if is_own(arch):
         named["--arch"] = arch
+    if delta > USUAL_DELTA:
+        named["--delta"] = f"{delta:g}"
+    price = verification_price(certificate, sample, arch=model if is_own(arch) else None)
+    if price.seconds > MOST_SECONDS:
+        named["--most-time"] = f"{1 + price.seconds // 60:.0f}m"
+    if price.memory > MOST_MEMORY:
+        named["--most-memory"] = f"{1 + price.memory // 10**9}GB"
     for option, value in named.items():
         check += [option, str(value)] if value is not None else []
     lines = [*_text(certificate, answer), *_advice(certificate, sample)]
@@ -257,6 +267,7 @@ def _answer(certificate: "Certificate", out: Path, seconds: float) -> dict[str, 
         "levels": len(hypothesis.codebook),
         "projector": hypothesis.projector,
         "tolerance": hypothesis.goal.tolerance,
+        "repeated_rows": (certificate.notes or {}).get("repeated_rows", 0),
         "seconds": round(seconds, 3),
     }
 
@@ -282,8 +293,15 @@ def _text(certificate: "Certificate", answer: dict[str, Any]) -> list[str]:
     errors = f"{100 * certificate.train_error:.2f} % of the {certificate.n} certified rows"
     if certificate.test_error is not None:
         errors += f", {100 * certificate.test_error:.2f} % of the test rows"
+    repeated = []
+    if answer["repeated_rows"]:
+        repeated = [
+            f"{answer['repeated_rows']} rows occur more than once: the bound holds if they were "
+            "drawn so, and not copied"
+        ]
     return [
         f"{certificate.model} is {wrong} on at most {100 * certificate.bound:.2f} % of new "
         f"examples, with probability {1 - certificate.delta:.10g}",
         f"{wrong} on {errors}; the network is a message of {certificate.message_bits} bits",
+        *repeated,
     ]

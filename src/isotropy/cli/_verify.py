@@ -13,7 +13,7 @@ from isotropy.cli._frame import Answer, Frame, verb
 if TYPE_CHECKING:
     from isotropy.certificates import Verdict
 
-_REJECTED = 1
+_EXIT_CODES = {"verified": 0, "verified given": 3, "rejected": 1}
 
 
 @verb("verify")
@@ -35,6 +35,17 @@ def verify(
         Path | None,
         typer.Option(metavar="F.safetensors", help="What the network must have started from."),
     ] = None,
+    delta: Annotated[
+        float | None,
+        typer.Option(help="The largest delta that you accept, fixed before you saw CERT."),
+    ] = None,
+    most_memory: Annotated[
+        str, typer.Option(metavar="SIZE", help="What checking may take, such as 500MB or 16GB.")
+    ] = "4GB",
+    most_time: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="The same in time of one core, such as 90s or 1h30m."),
+    ] = "10m",
     target: Annotated[
         str | None,
         typer.Option(metavar="NAME,NAME,…", help="The columns of a table to predict."),
@@ -46,37 +57,58 @@ def verify(
         SplitOption | None, typer.Option(help="The part that was certified, by default train.")
     ] = None,
 ) -> Answer:
-    """Check a certificate against its data: decode, rebuild, count and bound anew."""
+    """Check a certificate against its data: decode, rebuild, count and bound anew.
+
+    Exits with 0 where it is verified, 3 where it is verified given what the answer names, 1 where
+    it is rejected.
+    """
     if not cert.is_file():
         raise ValueError(f"{cert}: expected a certificate, got a path where no file is")
+    from isotropy._run import bytes_of, seconds_of
+    from isotropy.bases import solved_anew
     from isotropy.certificates import verify
 
+    if delta is not None and not 0 < delta < 1:
+        raise ValueError(f"expected --delta between 0 and 1, got {delta}")
+    memory, seconds = bytes_of(most_memory), seconds_of(most_time)
     with frame.progress("loading") as progress:
         sample, _ = sample_of(data, target, task, split, progress)
-        module = None if arch is None else own_model(arch, sample.x)[0]
+        with solved_anew():
+            module = None if arch is None else own_model(arch, sample.x)[0]
         start = None if checkpoint is None else tensors_in(checkpoint)
     # what fails in a network of the catalogue is a defect of ours
     with frame.progress("verifying") as progress, one_sentence() if arch else nullcontext():
-        verdict = verify(cert, sample, arch=module, checkpoint=start, progress=progress)
+        verdict = verify(
+            cert,
+            sample,
+            arch=module,
+            checkpoint=start,
+            delta=delta,
+            most_memory=memory,
+            most_time=seconds,
+            progress=progress,
+        )
     found: dict[str, Any] = {
+        "verdict": verdict.verdict,
         "valid": verdict.valid,
         "bound": verdict.bound,
         "reason": verdict.reason,
         "assumes": list(verdict.assumes),
         **(verdict.details or {}),
     }
-    return Answer(found, _text(verdict), 0 if verdict.valid else _REJECTED)
+    return Answer(found, _text(verdict), _EXIT_CODES[verdict.verdict])
 
 
 def _text(verdict: "Verdict") -> str:
-    if not verdict.valid:
+    if verdict.verdict == "rejected":
         return f"rejected: {verdict.reason}"
-    told = verdict.details
+    found = verdict.details
     return "\n".join(
         [
-            f"valid: {verdict.reason}",
-            f"{told['model']}, {told['message_bits']} bits, {told['errors']} errors in "
-            f"{told['n']} rows, counted anew",
+            f"{'verified' if verdict.valid else 'verified, but only given what is named'}: "
+            f"{verdict.reason}",
+            f"{found['model']}, {found['message_bits']} bits, {found['errors']} errors in "
+            f"{found['n']} rows, counted anew",
             *(f"taken on trust: {one}" for one in verdict.assumes),
         ]
     )
