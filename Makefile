@@ -11,9 +11,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.installed
-FUZZ_SECONDS ?= 120
+CASES ?= 1000000
 
-.PHONY: help demo test lint types layers unit docs fuzz clean
+.PHONY: help demo test lint types layers unit docs soak clean
 
 help: ## show this list
 	@grep -E '^[a-z]+:.*## ' Makefile | sed -E 's/^([a-z]+):.*## /\1\t/' | expand -t 10
@@ -39,11 +39,14 @@ unit: $(READY) ## tests, doctests and the code blocks of the docs
 docs: $(READY) ## the documentation, into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --clean --site-dir site
 
-fuzz: $(READY) ## mutated certificates, for FUZZ_SECONDS=120
-	ISOTROPY_FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m pytest -q -s tests/certificates/test_fuzz.py -k mutations
+soak: $(READY) ## hostile files by the million: certificates, exported programs, findings, studies (hours; goes on where it stopped)
+	$(BIN)/python tests/attacks/soak.py --kind certificates --cases $(CASES) --out soak
+	$(BIN)/python tests/attacks/soak.py --kind programs --cases $$(( $(CASES) / 20 )) --out soak
+	$(BIN)/python tests/attacks/soak.py --kind findings --cases $$(( $(CASES) / 20 )) --out soak
+	$(BIN)/python tests/attacks/soak.py --kind studies --cases $$(( $(CASES) / 200 )) --out soak
 
 clean: ## remove whatever the other targets made
-	rm -rf $(VENV) site dist build demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) site soak dist build demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch goes first and by its exact pin: a looser requirement, met with no torch installed, fetches

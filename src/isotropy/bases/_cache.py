@@ -19,7 +19,7 @@ from isotropy import __version__
 from isotropy.bases._basis import Basis
 from isotropy.bases._cache_files import read_basis, write_basis
 from isotropy.bases._dense import DenseBasis
-from isotropy.bases._null_space import limited_work
+from isotropy.bases._null_space import strict_solving
 from isotropy.bases._orbits import OrbitBasis
 from isotropy.bases._zero_weight import ZeroWeightBasis
 from isotropy.groups import Group
@@ -121,7 +121,7 @@ def current_cache() -> BasisCache:
 
 
 @contextmanager
-def solved_anew(*, most_work: float = inf) -> Iterator[None]:
+def solved_anew(*, most_work: float = inf, clear_ranks: bool = False) -> Iterator[None]:
     """Solve every basis anew while this is open, and read no file.
 
     For work whose result must not depend on what others could write, such as checking a
@@ -130,6 +130,8 @@ def solved_anew(*, most_work: float = inf) -> Iterator[None]:
     Args:
         most_work: How many numbers iterative solvers may go over in all; beyond it they end in a
             `ValueError`. A second of one core goes over some four million.
+        clear_ranks: Whether to refuse, by a `ValueError`, generators so near to others that
+            rounding decides what they leave as it is: another machine could find another space.
 
     Example:
         >>> from isotropy.bases import equivariant_basis
@@ -144,7 +146,7 @@ def solved_anew(*, most_work: float = inf) -> Iterator[None]:
         return
     token = _CURRENT.set(BasisCache(disk=False))
     try:
-        with limited_work(most_work):
+        with strict_solving(most_work, clear_ranks):
             yield
     finally:
         _CURRENT.reset(token)

@@ -12,6 +12,7 @@ from torch import Tensor
 from isotropy._run import amount, require_memory
 from isotropy.bases._basis import Basis
 from isotropy.bases._constraints import constraints
+from isotropy.bases._null_space import require_clear
 from isotropy.reps import Rep
 
 TOLERANCE = 1e-9
@@ -65,6 +66,7 @@ def solve_dense(rep: Rep, tolerance: float = TOLERANCE) -> DenseBasis:
     if not len(triangle):
         return DenseBasis(rep, torch.eye(size, dtype=dtype))
     singular, vh = _right_vectors(triangle)
+    require_clear((singular / singular[0]).numpy())
     rank = size - int((singular > tolerance * singular[0]).sum())
     return DenseBasis(rep, vh[size - rank :].mH.contiguous())
 

@@ -9,12 +9,13 @@ from torch import Tensor
 from isotropy._run import amount, require_memory
 from isotropy.bases._constraints import Constraint, constraints
 from isotropy.bases._dense import DenseBasis
-from isotropy.bases._null_space import Array, Gram, null_space
+from isotropy.bases._null_space import Array, Gram, null_space, require_clear
 from isotropy.reps import Rep
 
 # conjugate gradients leave null vectors within 1e-9 of zero, and of what a Gram matrix takes for
 # zero by rounding, most is above 1e-8
 _NULL = 1e-7
+_UNCLEAR = (1e-8, 1e-6)
 
 
 def solve_krylov(rep: Rep) -> DenseBasis:
@@ -47,6 +48,7 @@ def _really_null(rep: Rep, q: Tensor) -> Tensor:
     if not len(triangle):
         return q
     _, singular, vh = torch.linalg.svd(triangle, full_matrices=True)
+    require_clear(singular.numpy(), _UNCLEAR)
     left = int((singular > _NULL).sum())
     kept: Tensor = q @ vh[left:].mH
     return kept.contiguous()

@@ -24,17 +24,38 @@ MOST_STEPS = 3000
 _TOLERANCE = 1e-13
 _RANK = 1e-7
 
+# singular values, as shares of the largest, so near to the tolerance of 1e-9 that rounding, or
+# another scaling of the constraints, decides whether they are zero
+UNCLEAR = (1e-11, 1e-8)
+
 _WORK_LEFT: ContextVar[float] = ContextVar("numbers that iterations may still go over", default=inf)
+_RANKS_CLEAR: ContextVar[bool] = ContextVar("whether ranks must be clear", default=False)
 
 
 @contextmanager
-def limited_work(most: float) -> Iterator[None]:
-    """Let iterations go over so many numbers in all, while this is open, and then give up."""
-    token = _WORK_LEFT.set(min(most, _WORK_LEFT.get()))
+def strict_solving(most_work: float, clear_ranks: bool) -> Iterator[None]:
+    """Let iterations go over so many numbers in all, and refuse ranks that rounding decides."""
+    work = _WORK_LEFT.set(min(most_work, _WORK_LEFT.get()))
+    ranks = _RANKS_CLEAR.set(clear_ranks)
     try:
         yield
     finally:
-        _WORK_LEFT.reset(token)
+        _WORK_LEFT.reset(work)
+        _RANKS_CLEAR.reset(ranks)
+
+
+def require_clear(shares: Array, unclear: tuple[float, float] = UNCLEAR) -> None:
+    """Refuse singular values that another machine could take for zero, or not, where asked to.
+
+    Raises:
+        ValueError: If there are such.
+    """
+    between = (shares > unclear[0]) & (shares < unclear[1])
+    if _RANKS_CLEAR.get() and between.any():
+        raise ValueError(
+            "expected generators whose symmetric vectors are clear, got some that rounding "
+            f"decides: a singular value is {shares[between].min():.0e} of the largest"
+        )
 
 
 def null_space(

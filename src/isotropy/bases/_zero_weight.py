@@ -20,7 +20,13 @@ from torch import Tensor
 
 from isotropy._run import require_memory
 from isotropy.bases._basis import Basis
-from isotropy.bases._null_space import Array, largest_eigenvalue, null_space
+from isotropy.bases._null_space import (
+    UNCLEAR,
+    Array,
+    largest_eigenvalue,
+    null_space,
+    require_clear,
+)
 from isotropy.bases._toral import Eigenbasis, Torus, eigenbasis_of, torus_of
 from isotropy.groups import Group
 from isotropy.reps import Product, Rep
@@ -155,8 +161,8 @@ def zero_weights(weights: list[Array]) -> Array:
     keys = (right * turn).real
     order = np.argsort(keys, kind="stable")
     wanted = -(left * turn).real
-    low = np.searchsorted(keys[order], wanted - _ZERO_SUM * scale, "left")
-    high = np.searchsorted(keys[order], wanted + _ZERO_SUM * scale, "right")
+    low = np.searchsorted(keys[order], wanted - UNCLEAR[1] * scale, "left")
+    high = np.searchsorted(keys[order], wanted + UNCLEAR[1] * scale, "right")
     counts = high - low
     require_memory(
         int(counts.sum()) * 8 * (len(weights) + 6),
@@ -166,7 +172,9 @@ def zero_weights(weights: list[Array]) -> Array:
     first = np.repeat(np.arange(len(left)), counts)
     offsets = np.arange(len(first)) - np.repeat(np.cumsum(counts) - counts, counts)
     second = order[np.repeat(low, counts) + offsets]
-    close = np.abs(left[first] + right[second]) <= 2 * _ZERO_SUM * scale
+    sums = np.abs(left[first] + right[second]) / scale
+    require_clear(sums)
+    close = sums <= 2 * _ZERO_SUM
     flat = np.sort(first[close] * len(right) + second[close])
     shape = [len(w) for w in weights]
     return (
@@ -329,7 +337,9 @@ def _really_null(matrix: csr_array, found: Array, largest: float) -> Array:
         return found
     triangle = np.linalg.qr(matrix @ found, mode="r")
     _, singular, vh = np.linalg.svd(triangle, full_matrices=True)
-    rank = int((singular > _RANK * max(largest, _SMALLEST_SCALE)).sum())
+    scale = max(largest, _SMALLEST_SCALE)
+    require_clear(singular / scale)
+    rank = int((singular > _RANK * scale).sum())
     return np.asarray(found @ vh[rank:].conj().T)
 
 

@@ -202,13 +202,16 @@ class Architecture:
         """
         device = torch.get_default_device() if device is None else torch.device(device)
         # constants are computed, whatever the parameters are on, and trusted to no file
-        with torch.device("cpu"), solved_anew(most_work=MOST_ITERATED):
+        with torch.device("cpu"), solved_anew(most_work=MOST_ITERATED, clear_ranks=True):
             width = self._width(input_shape, classes)
-            count = _parameters(self._network(input_shape, classes, width, "meta"))
+            empty = self._network(input_shape, classes, width, "meta").to("meta", torch.float32)
+            count = _parameters(empty)
             if count > MOST_PARAMETERS:
                 raise ValueError(
                     f"expected at most {MOST_PARAMETERS} parameters, got {count} for {self}"
                 )
+            if device.type == "meta":
+                return empty
             return self._network(input_shape, classes, width, device).to(device, torch.float32)
 
     def parameter_count(self, input_shape: tuple[int, ...], classes: int) -> int:
@@ -229,7 +232,7 @@ class Architecture:
 
     def _width(self, shape: tuple[int, ...], classes: int) -> int:
         """Of a network for images: as asked, or what makes an equivariant one as large."""
-        self._require_inputs(shape, classes)
+        self.require_inputs(shape, classes)
         asked = self.sizes[0] if self.sizes else _LENET_WIDTH
         if self.variant != "equivariant" or self.name == "mlp":
             return asked
@@ -245,7 +248,16 @@ class Architecture:
             low, high = (middle, high) if excess(middle) <= 0 else (low, middle)
         return min((low, high), key=lambda width: (abs(excess(width)), width))
 
-    def _require_inputs(self, shape: tuple[int, ...], classes: int) -> None:
+    def require_inputs(self, shape: tuple[int, ...], classes: int) -> None:
+        """Refuse inputs that the network is not for.
+
+        Args:
+            shape: Of one input.
+            classes: How many logits.
+
+        Raises:
+            ValueError: If they are of another shape, too small or too many.
+        """
         if not 1 <= classes <= MOST_CLASSES:
             raise ValueError(f"expected 1 to {MOST_CLASSES} classes, got {classes}")
         vectors = self.name == "mlp"

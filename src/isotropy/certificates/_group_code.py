@@ -59,6 +59,10 @@ LARGEST_NUMBER = 1024.0
 # beyond it, spaces of equivariant maps can no longer be told from rounding errors
 LARGEST_CONDITION = 100.0
 
+# beside the tolerances of 1e-10 and 1e-12 by which matrices count as orthogonal and skew
+_UNCLEAR_ORTHOGONAL, _UNCLEAR_SKEW = (1e-11, 1e-9), (1e-14, 1e-10)
+_NEARLY_PERMUTES = 1e-9
+
 _IN_NUMBERS = "0" * 16
 _NUMBERS = {16: (np.float16, np.uint16), 32: (np.float32, np.uint32)}
 
@@ -232,6 +236,7 @@ def _decode_numbers(bits: str) -> tuple[Group, int]:
     reader.bits(len(_IN_NUMBERS))
     try:
         group = _generated(reader) if reader.below(2) else _conjugated(reader)
+        _require_clear(group)
         again = _code_in_numbers(group)
     except Rejected:
         raise
@@ -292,6 +297,31 @@ def _require_condition(matrix: Tensor) -> None:
             f"expected a matrix of condition at most {LARGEST_CONDITION:g} in a group, got a "
             "worse one"
         )
+
+
+def _require_clear(group: Group) -> None:
+    """Refuse generators so near to permutations, or to rotations, that rounding decides."""
+    for generator in group.discrete:
+        if isinstance(generator, Monomial):
+            continue
+        matrix = generator.dense().double()
+        nearest = matrix.round()
+        ones = nearest.abs()
+        permutes = bool((ones.sum(0) == 1).all() and (ones.sum(1) == 1).all())
+        if permutes and bool((matrix - nearest).abs().max() < _NEARLY_PERMUTES):
+            raise Rejected(
+                "expected generators that permute exactly or not at all, got one between"
+            )
+        gram = matrix.mT @ matrix
+        _require_far(gram - torch.eye(group.d, dtype=torch.float64), _UNCLEAR_ORTHOGONAL)
+    for generator in group.algebra:
+        matrix = generator.dense().double()
+        _require_far((matrix + matrix.mT) / matrix.abs().max(), _UNCLEAR_SKEW)
+
+
+def _require_far(defect: Tensor, unclear: tuple[float, float]) -> None:
+    if unclear[0] < float(defect.abs().max()) < unclear[1]:
+        raise Rejected("expected generators that are orthogonal or clearly not, got one between")
 
 
 def _decode_within_limits(bits: str) -> tuple[Group, int]:

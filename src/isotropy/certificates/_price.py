@@ -104,7 +104,7 @@ UNLIMITED = Limit(memory=1 << 62, seconds=inf)
 
 def decoding_price(message: bytes) -> Price:
     """Of a message, before it is decoded."""
-    return Price(1000 * len(message), len(message) * _SECONDS_PER_BYTE)
+    return Price(1000 * len(message), 0.05 + len(message) * _SECONDS_PER_BYTE)
 
 
 def space_price(architecture: Architecture, shape: tuple[int, ...]) -> Price:

@@ -80,6 +80,7 @@ def _built(
 ) -> tuple[nn.Module, Price]:
     """A network of the catalogue, first without memory, to know what it costs."""
     shape, outputs = tuple(sample.x.shape[1:]), hypothesis.goal.outputs
+    architecture.require_inputs(shape, outputs)
     price += space_price(architecture, shape)
     limit.require(price)
     empty = architecture.build(shape, outputs, device="meta")

@@ -14,7 +14,7 @@ from torch.utils.flop_counter import flop_registry
 
 # seconds of one core, about twice what was measured: products, and all other numbers written
 _SECONDS_PER_FLOP = 1 / 4e9
-_SECONDS_PER_NUMBER = 1 / 1e8
+_SECONDS_PER_NUMBER = 1 / 2e8
 
 
 @dataclass(frozen=True)

@@ -86,7 +86,7 @@ def verify(
             certificate = Certificate.load(certificate)
         if delta is not None and certificate.delta > delta:
             raise Rejected(f"its delta is {certificate.delta:g}, more than {delta:g}")
-        with solved_anew(most_work=MOST_ITERATED):
+        with solved_anew(most_work=MOST_ITERATED, clear_ranks=True):
             return _verified(certificate, sample, arch, checkpoint, delta, limit, progress)
     except Rejected as rejection:
         return Verdict("rejected", None, str(rejection))
@@ -205,7 +205,7 @@ def verification_price(
         >>> verification_price(certificate, (x, (x[:, 0] > 0).long())).seconds < 1
         True
     """
-    with solved_anew(most_work=MOST_ITERATED):
+    with solved_anew(most_work=MOST_ITERATED, clear_ranks=True):
         return _decoded(certificate, examples(data), arch, None, UNLIMITED)[1]
 
 
