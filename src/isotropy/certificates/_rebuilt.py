@@ -26,11 +26,12 @@ def rebuilt_module(
     arch: nn.Module | None,
     limit: Limit,
     price: Price,
-) -> tuple[nn.Module, Price]:
+) -> tuple[nn.Module, Price, RowWork | None]:
     """The module that the message speaks of, built from the catalogue or taken from the user.
 
     Returns:
-        The module, and what it costs together with what was spent before.
+        The module, what it costs together with what was spent before, and what a row will take
+        where that is known.
 
     Raises:
         Rejected: If it does not fit the data, or would cost more than the limit.
@@ -68,7 +69,7 @@ def rebuilt_module(
     _require_parameters(hypothesis, module)
     price += network_price(hypothesis, module)
     limit.require(price)
-    return module, price
+    return module, price, None
 
 
 def _built(
@@ -77,7 +78,7 @@ def _built(
     sample: Examples,
     limit: Limit,
     price: Price,
-) -> tuple[nn.Module, Price]:
+) -> tuple[nn.Module, Price, RowWork | None]:
     """A network of the catalogue, first without memory, to know what it costs."""
     shape, outputs = tuple(sample.x.shape[1:]), hypothesis.goal.outputs
     architecture.require_inputs(shape, outputs)
@@ -87,10 +88,12 @@ def _built(
     _require_parameters(hypothesis, empty)
     price += network_price(hypothesis, empty)
     limit.require(price)
+    work = None
     if architecture.name != "mlp":
         rows = torch.empty(1, *shape, dtype=torch.float64, device="meta")
-        limit.require(price + counting_price(row_work(empty.double(), rows), sample))
-    return architecture.build(shape, outputs), price
+        work = row_work(empty.double(), rows)
+        limit.require(price + counting_price(work, sample))
+    return architecture.build(shape, outputs), price, work
 
 
 def _require_parameters(hypothesis: Hypothesis, module: nn.Module) -> None:

@@ -25,12 +25,20 @@ class Recount:
         network: In float64 on the CPU, as `Hypothesis.network` makes it.
         hypothesis: What the network was decoded from.
         sample: All rows; those that a start was trained on are not counted.
+        work: What a row takes, where it is known.
 
     Raises:
         Rejected: If no rows are left to count.
     """
 
-    def __init__(self, network: Subspace, hypothesis: Hypothesis, sample: Examples) -> None:
+    def __init__(
+        self,
+        network: Subspace,
+        hypothesis: Hypothesis,
+        sample: Examples,
+        work: RowWork | None = None,
+    ) -> None:
+        self._work = work
         self._network, self.hypothesis = network, hypothesis
         self._message = hypothesis.to_message()
         self._tensors = network.tensors_at(network.weights.detach())
@@ -48,6 +56,8 @@ class Recount:
     @cached_property
     def work(self) -> RowWork:
         """What one row takes."""
+        if self._work is not None:
+            return self._work
         try:
             return row_work(self._run, self.rows.x[:1].double())
         except Exception:

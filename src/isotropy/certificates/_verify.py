@@ -173,13 +173,13 @@ def _decoded(
         hypothesis.goal.check(sample.y)
     except ValueError as error:
         raise Rejected(f"the network and the data do not fit: {error}") from None
-    module, price = rebuilt_module(certificate, hypothesis, sample, arch, limit, price)
+    module, price, work = rebuilt_module(certificate, hypothesis, sample, arch, limit, price)
     start = rebuilt_start(certificate, hypothesis, module, checkpoint)
     try:
         network = hypothesis.network(module, start)
     except ValueError as error:
         raise Rejected(f"the message cannot be decoded into a network: {error}") from None
-    recount = Recount(network, hypothesis, sample)
+    recount = Recount(network, hypothesis, sample, work)
     counting = counting_price(recount.work, recount.rows, twice=hypothesis.architecture is None)
     return recount, price + counting
 
