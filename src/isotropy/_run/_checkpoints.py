@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,18 @@ from safetensors.torch import save
 from isotropy._run._files import atomic_write
 
 _FORMAT = 1
+_DIGITS = 9  # of the number of a format
+_SHOWN = 400  # letters of a fingerprint in an error
+# what safetensors, and torch below it, raise of files that are not what they should be
+_DAMAGED = (
+    SafetensorError,
+    AttributeError,
+    KeyError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+)
 
 
 @dataclass(frozen=True)
@@ -76,40 +90,104 @@ class Checkpoint:
             ValueError: if the file is damaged, is no checkpoint, was written by a newer version,
                 or belongs to a run of another fingerprint.
         """
-        path = os.fspath(self.path)
-        if not os.path.lexists(path):
+        if not os.path.lexists(self.path):
             return None
+        with self._opened() as (file, metadata):
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        complex_ones = self._json(metadata, "complex", list)
+        for name in complex_ones:
+            if not isinstance(name, str) or not _holds_pairs(tensors.get(name)):
+                raise ValueError(
+                    "expected names of complex tensors in the checkpoint "
+                    f"{os.fspath(self.path)!r}, got {name!r:.80}"
+                )
+            tensors[name] = torch.view_as_complex(tensors[name])
+        return tensors, self._json(metadata, "state", dict)
+
+    def shapes(self) -> dict[str, tuple[tuple[int, ...], str]]:
+        """What tensors are in the file, without reading them.
+
+        Returns:
+            Their shapes and dtypes, the latter as safetensors names them, such as "F32".
+
+        Raises:
+            ValueError: as `load`, or if nothing is saved.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     checkpoint = Checkpoint(Path(folder) / "run.safetensors", "a run")
+            ...     checkpoint.save({"beta": torch.ones(2, 3)}, {})
+            ...     checkpoint.shapes()
+            {'beta': ((2, 3), 'F32')}
+        """
+        with self._opened() as (file, _):
+            parts = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            return {
+                name: (tuple(part.get_shape()), str(part.get_dtype()))
+                for name, part in parts.items()
+            }
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Any, dict[str, str]]]:
+        """The file, once it is known to be of this run, and its metadata."""
+        path = os.fspath(self.path)
         if not Path(path).is_file():
             raise ValueError(f"expected a checkpoint file, got {path!r}")
         try:
             with safe_open(path, framework="pt") as file:
                 metadata = file.metadata() or {}
                 self._check(metadata)
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except SafetensorError as error:
+                yield file, metadata
+        except _DAMAGED as error:
             raise ValueError(
-                f"expected a checkpoint, got a damaged file in {path!r} ({error})"
+                f"expected a checkpoint, got a damaged file in {path!r} ({error!s:.200})"
             ) from error
-        for name in json.loads(metadata["complex"]):
-            tensors[name] = torch.view_as_complex(tensors[name])
-        return tensors, json.loads(metadata["state"])
 
     def _check(self, metadata: dict[str, str]) -> None:
         path = os.fspath(self.path)
         version = metadata.get("isotropy_checkpoint", "")
         if not version.isdecimal():
             raise ValueError(f"expected a checkpoint of isotropy, got another file in {path!r}")
-        if int(version) > _FORMAT:
+        if len(version) > _DIGITS or int(version) > _FORMAT:
             raise ValueError(
                 f"expected a checkpoint of format {_FORMAT} or older, "
-                f"got format {version} in {path!r}"
+                f"got format {version[:_DIGITS]} in {path!r}"
             )
         found = metadata.get("fingerprint")
         if found != self.fingerprint:
             raise ValueError(
-                f"expected a checkpoint of the run {self.fingerprint!r}, "
-                f"got one of the run {found!r} in {path!r}"
+                f"expected a checkpoint of the run {_brief(self.fingerprint)}, "
+                f"got one of the run {_brief(found)} in {path!r}"
             )
+
+    def _json(self, metadata: dict[str, str], name: str, kind: type) -> Any:
+        try:
+            found = json.loads(metadata[name])
+        except (KeyError, ValueError, RecursionError) as error:
+            raise ValueError(
+                f"expected {name!r} as JSON in the checkpoint {os.fspath(self.path)!r}, got "
+                f"{type(error).__name__}"
+            ) from error
+        if not isinstance(found, kind):
+            raise ValueError(
+                f"expected a {kind.__name__} as {name!r} in the checkpoint "
+                f"{os.fspath(self.path)!r}, got {type(found).__name__}"
+            )
+        return found
+
+
+def _holds_pairs(tensor: torch.Tensor | None) -> bool:
+    """Whether real and imaginary parts are along the last axis."""
+    if tensor is None or tensor.dtype not in (torch.float32, torch.float64):
+        return False
+    return tensor.ndim > 0 and tensor.shape[-1] == 2
+
+
+def _brief(fingerprint: str | None) -> str:
+    if fingerprint is None or len(fingerprint) <= _SHOWN:
+        return repr(fingerprint)
+    return f"{fingerprint[:_SHOWN]!r}…"
 
 
 def _own(name: str, tensor: torch.Tensor) -> torch.Tensor:

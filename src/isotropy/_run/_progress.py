@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from isotropy._run._terminal_text import terminal_line
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -112,7 +114,8 @@ class _DelayedBar:
             bar.task_ids[0],
             completed=self._step.done,
             total=self._step.total,
-            description=self._step.message or self._description,
+            # rich would pass the codes of a terminal on, which a name of a column may hold
+            description=terminal_line(self._step.message or self._description),
         )
 
     def close(self) -> None:

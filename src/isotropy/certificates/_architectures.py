@@ -17,6 +17,7 @@ label is; their code is that of their smallest grid.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
 from typing import Literal, Self, TypeAlias, cast
@@ -202,7 +203,9 @@ class Architecture:
         """
         device = torch.get_default_device() if device is None else torch.device(device)
         # constants are computed, whatever the parameters are on, and trusted to no file
-        with torch.device("cpu"), solved_anew(most_work=MOST_ITERATED, clear_ranks=True):
+        elsewhere = torch.get_default_device().type != "cpu"
+        on_cpu = torch.device("cpu") if elsewhere else nullcontext()
+        with on_cpu, solved_anew(most_work=MOST_ITERATED, clear_ranks=True):
             width = self._width(input_shape, classes)
             empty = self._network(input_shape, classes, width, "meta").to("meta", torch.float32)
             count = _parameters(empty)

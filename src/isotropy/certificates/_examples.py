@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,10 @@ class Examples:
 
     def digest(self) -> str:
         """The SHA-256 of shapes, types and values."""
+        return self._digest
+
+    @cached_property
+    def _digest(self) -> str:
         hasher = hashlib.sha256()
         for tensor in (self.x, self.y):
             array = np.ascontiguousarray(tensor.numpy())
@@ -56,6 +61,10 @@ class Examples:
             >>> Examples(torch.zeros(4, 2), torch.tensor([0, 1, 1, 0])).repeats()
             2
         """
+        return self._repeats
+
+    @cached_property
+    def _repeats(self) -> int:
         x, y = (np.ascontiguousarray(tensor.numpy()) for tensor in (self.x, self.y))
         rows = {
             hashlib.blake2b(inputs.tobytes() + targets.tobytes(), digest_size=16).digest()

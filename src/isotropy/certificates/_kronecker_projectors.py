@@ -16,6 +16,7 @@ _MOST_LEFT_COLUMNS = 16
 _BLOCK = 16
 # below this many parameters, factors of any shape are small
 _SMALL = 4096
+_DEPENDENT = 1e-6
 
 
 class KroneckerProjector(Projector):
@@ -225,4 +226,8 @@ def _orthonormal(factor: Tensor) -> Tensor:
     """Gram and Schmidt's columns, which libraries give up to signs."""
     columns: Tensor
     columns, r = torch.linalg.qr(factor)
+    lengths = r.diagonal().abs()
+    if bool(lengths.min() <= _DEPENDENT * lengths.max()):
+        # only a few parameters and many dimensions can do this
+        raise ValueError("expected factors with independent columns, got a seed that makes others")
     return columns.mul_(torch.where(r.diagonal() < 0, -1.0, 1.0))

@@ -14,8 +14,9 @@ from isotropy.cli._discover_options import (
 from isotropy.cli._discover_run import DiscoverRun
 from isotropy.cli._discover_saving import default_folder, require_folder
 from isotropy.cli._discover_text import discovery_text
-from isotropy.cli._frame import BAD_INPUT, INTERRUPTED, Answer, Frame, complain, verb
+from isotropy.cli._frame import BAD_INPUT, INTERRUPTED, Answer, Frame, verb
 from isotropy.cli._group_search import StrategyOption, require_search, say_what_is_kept
+from isotropy.cli._output import complain
 
 if TYPE_CHECKING:
     from isotropy.data import Dataset, Transitions

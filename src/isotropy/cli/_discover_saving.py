@@ -83,23 +83,25 @@ def saved_search(folder: Path, mark: str) -> "Findings | None":
     Raises:
         ValueError: If nothing was saved there, or the search was another one.
     """
-    import json
-
     from isotropy.discovery import Findings
+    from isotropy.discovery._finding_files import checked, read_json
+    from isotropy.discovery._json_fields import flag, record, text, whole
 
     try:
-        said = json.loads((folder / _SEARCH).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        given = read_json(folder, _SEARCH, "a search")
+        fields = {"format": whole(_FORMAT, _FORMAT), "mark": text(64), "complete": flag}
+        said = checked(record(fields), given, folder / _SEARCH)
+    except ValueError as error:
         raise ValueError(
             f"expected a search to go on with in {str(folder)!r}, got a folder without "
-            f"{_SEARCH} that can be read"
+            f"{_SEARCH} that can be read ({error!s:.300})"
         ) from None
-    if not isinstance(said, dict) or said.get("format") != _FORMAT or said.get("mark") != mark:
+    if said["mark"] != mark:
         raise ValueError(
             f"expected the data and options of the search in {str(folder)!r} to go on with it, got "
             "others"
         )
-    return Findings.load(folder) if said.get("complete") is True else None
+    return Findings.load(folder) if said["complete"] else None
 
 
 def is_complete(folder: Path, mark: str) -> bool:

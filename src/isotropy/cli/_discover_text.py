@@ -15,6 +15,7 @@ def discovery_text(found: "Mapping[str, Findings]", saved: "Mapping[str, str]") 
         saved: Where it was saved, by the same names; empty where it was not.
     """
     from isotropy._run import time_in_words
+    from isotropy._run._terminal_text import terminal_line
 
     brief = len(found) > 1
     lines: list[str] = []
@@ -35,7 +36,7 @@ def discovery_text(found: "Mapping[str, Findings]", saved: "Mapping[str, str]") 
         lines.append("")
     seconds = sum(findings.seconds for findings in found.values())
     lines.append(f"searched for {time_in_words(seconds)}")
-    return "\n".join(lines)
+    return "\n".join(map(terminal_line, lines))  # a name must not break its line
 
 
 def _of_finding(finding: "Finding", brief: bool) -> Iterator[str]:
@@ -59,7 +60,9 @@ def _of_finding(finding: "Finding", brief: bool) -> Iterator[str]:
         yield f"    {finding.soft.comparison}"
         yield f"    {finding.soft.comparison.gain}"
     if finding.certificates is not None:
-        yield f"    {finding.certificates.get('verdict') or finding.certificates['reason']}"
+        worth = finding.certificates.get("verdict") or finding.certificates.get("reason")
+        if worth:
+            yield f"    {worth}"
 
 
 def _helps_and_hurts(findings: "Findings") -> Iterator[str]:

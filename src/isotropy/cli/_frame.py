@@ -5,9 +5,9 @@ gives it the options every verb has and sees to output, errors and exit codes.
 """
 
 import inspect
-import logging
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
@@ -15,6 +15,8 @@ from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, get_type_hints
 
 import typer
+
+from isotropy.cli._output import complain, logs_on_stderr, on_one_line, readable, write_answer
 
 if TYPE_CHECKING:
     import torch
@@ -100,7 +102,9 @@ class Answer:
         if self.text is not None:
             return self.text
         width = max(map(len, self.data), default=0)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in self.data.items())
+        return "\n".join(
+            f"{name:<{width}}  {on_one_line(str(value))}" for name, value in self.data.items()
+        )
 
 
 def verb(
@@ -136,12 +140,12 @@ def verb(
             *, json: bool, seed: int | None, device: str, quiet: bool, **arguments: Any
         ) -> None:
             frame = Frame(json, seed, device, quiet)
-            with _exit_codes(), _logs(quiet):
+            with _exit_codes(), logs_on_stderr(quiet):
                 _check_device(device)
                 # what the user's own code prints must not come between
                 with redirect_stdout(sys.stderr) if json else nullcontext():
                     answer = function(frame=frame, **arguments)
-                _print(answer, frame)
+                write_answer(str(answer), answer.data, as_json=json)
             raise typer.Exit(answer.exit_code)
 
         _replace_frame(command, function)
@@ -195,15 +199,6 @@ _COMMON_OPTIONS: tuple[tuple[str, Any, object], ...] = (
 )
 
 
-def _print(answer: Answer, frame: Frame) -> None:
-    from isotropy._run import json_text
-
-    if sys.stdout is None:
-        raise OSError("standard output is closed")
-    sys.stdout.write((json_text(answer.data) if frame.json else str(answer)) + "\n")
-    sys.stdout.flush()
-
-
 @contextmanager
 def _exit_codes() -> Iterator[None]:
     """Turn bad input and interruptions into a sentence and an exit code."""
@@ -229,27 +224,6 @@ def _exit_codes() -> Iterator[None]:
 def _fail(message: str, exit_code: int = BAD_INPUT) -> NoReturn:
     complain(message)
     raise typer.Exit(exit_code)
-
-
-def complain(message: str) -> None:
-    """Say in one line on standard error what is wrong."""
-    sys.stderr.write(f"error: {' '.join(message.split())}\n")
-
-
-@contextmanager
-def _logs(quiet: bool) -> Iterator[None]:
-    """Send the library's log messages to standard error while a verb runs."""
-    logger = logging.getLogger("isotropy")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setLevel(logging.ERROR if quiet else logging.INFO)
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
 
 
 def _check_device(device: str) -> None:
@@ -298,7 +272,12 @@ def main() -> NoReturn:
         ...
         SystemExit: 0
     """
-    sys.exit(run())
+    try:
+        code = run()
+    except Exception:  # a defect of ours keeps its traceback, which may hold a name from a file
+        sys.stderr.write(readable(traceback.format_exc()))
+        code = 1
+    sys.exit(code)
 
 
 @app.callback(invoke_without_command=True)

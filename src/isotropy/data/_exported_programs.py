@@ -1,13 +1,14 @@
-"""Exported programs: what ``torch.export.save`` writes, less anything that would be unpickled."""
+"""Exported programs: what ``torch.export.save`` writes, parsed before PyTorch sees it.
+
+``torch.export.load`` evaluates, imports and unpickles what stands in such a file. So the file is
+read here by a grammar of our own, and PyTorch is given a new archive of what was parsed: the
+weights, the graph with its sizes and guards written anew, and example inputs that we make.
+"""
 
 from __future__ import annotations
 
 import io
-import json
 import logging
-import pickle
-import re
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,18 +16,20 @@ from pathlib import Path
 import torch
 from torch import nn
 
-# All that an archive of plain tensors holds, below its root folder. Compiled libraries, objects
-# and tensors of older formats, which PyTorch would unpickle or run, have other names.
-_PLAIN = re.compile(
-    r"archive_format|archive_version|byteorder|version|\.data/\w+|extra/.*|models/model\.json"
-    r"|data/weights/(weight_\d+|model_weights_config\.json)"
-    r"|data/constants/(tensor_\d+|model_constants_config\.json)"
-    r"|data/sample_inputs/model\.pt"
-)
+from isotropy.data._exported_archive import read_archive, write_archive
+from isotropy.data._exported_graph import parse_program, require_tensors, write_program
+from isotropy.data._exported_inputs import require_plain_inputs, write_inputs
+from isotropy.data._exported_tensors import parse_stored, write_stored
+from isotropy.data._json_grammar import Refused
+
+_GRAPH = "models/model.json"
+_EXAMPLES = "data/sample_inputs/model.pt"
+_WEIGHTS = "data/weights/model_weights_config.json"
+_CONSTANTS = "data/constants/model_constants_config.json"
 
 
 def load_exported_program(path: Path, device: str | torch.device) -> nn.Module:
-    """Load a .pt2 file as a module.
+    """Load a .pt2 file as a module, running nothing that the file says.
 
     Args:
         path: The file.
@@ -36,77 +39,82 @@ def load_exported_program(path: Path, device: str | torch.device) -> nn.Module:
         The module.
 
     Raises:
-        ValueError: If it is no exported program, or holds pickles or compiled libraries.
+        ValueError: If it is no exported program, or holds anything but tensors and a graph of
+            operators that compute.
     """
-    content = path.read_bytes()  # what is checked must be what is loaded
-    _refuse_pickles(content, path)
     try:
-        with _quiet():
-            program = torch.export.load(io.BytesIO(content))
-    except Exception as error:
+        content = rewritten(path.read_bytes())
+    except Refused as refused:
+        raise ValueError(f"{path}: {refused}") from refused
+    except Exception as error:  # a file that cannot be read, or is nested too deeply
         raise ValueError(
-            f"{path}: expected an exported program that this PyTorch reads, got {error}"
+            f"{path}: expected an exported program, got {_root_cause(error)}"
         ) from error
-    if torch.device(device).type != "cpu":
-        from torch.export.passes import move_to_device_pass
+    with _logged_errors() as logged:
+        try:
+            program = torch.export.load(io.BytesIO(content))
+            if torch.device(device).type != "cpu":
+                from torch.export.passes import move_to_device_pass
 
-        program = move_to_device_pass(program, device)
-    return program.module()
+                program = move_to_device_pass(program, device)
+            return program.module()
+        except Exception as error:  # whatever PyTorch makes of a graph that fits the grammar
+            cause = logged[0] if logged else error
+            raise ValueError(
+                f"{path}: expected an exported program that this PyTorch reads, "
+                f"got {_root_cause(cause)}"
+            ) from error
+
+
+def rewritten(content: bytes) -> bytes:
+    """Parse an exported program and write it anew, with only what was parsed.
+
+    Args:
+        content: The file.
+
+    Returns:
+        The archive that PyTorch may load.
+
+    Raises:
+        Refused: If it holds anything that a program of tensors and operators does not.
+    """
+    files = read_archive(content)
+    weights, weight_files = parse_stored(files[_WEIGHTS], "data/weights", "weight_", files)
+    constants, constant_files = parse_stored(files[_CONSTANTS], "data/constants", "tensor_", files)
+    require_plain_inputs(files.get(_EXAMPLES, b""))
+    program = parse_program(files[_GRAPH])
+    require_tensors(program, {**constants, **weights})
+    (call,) = program["graph_module"]["module_call_graph"]
+    return write_archive(
+        {
+            **weight_files,
+            **constant_files,
+            _WEIGHTS: write_stored(weights),
+            _CONSTANTS: write_stored(constants),
+            _GRAPH: write_program(program),
+            _EXAMPLES: write_inputs(call["signature"]["in_spec"]),
+        }
+    )
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep PyTorch from logging the traceback of an error that we report."""
-    logger = logging.getLogger("torch.export")
-    before = logger.disabled
-    logger.disabled = True
+def _logged_errors() -> Iterator[list[BaseException]]:
+    """Collect the errors that PyTorch would log with their traceback instead of raising them."""
+    logger, found = logging.getLogger("torch.export"), list[BaseException]()
+
+    def keep(record: logging.LogRecord) -> bool:
+        if record.exc_info and record.exc_info[1] is not None:
+            found.append(record.exc_info[1])
+        return False
+
+    logger.addFilter(keep)
     try:
-        yield
+        yield found
     finally:
-        logger.disabled = before
+        logger.removeFilter(keep)
 
 
-def _refuse_pickles(content: bytes, path: Path) -> None:
-    try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            names = archive.namelist()
-            root = names[0].partition("/")[0] + "/" if names else ""
-            inner = [name.removeprefix(root) for name in names]
-            if len(set(names)) < len(names) or "models/model.json" not in inner:
-                raise zipfile.BadZipFile("no models/model.json, or a name twice")
-            for full, name in zip(names, inner, strict=True):
-                if full == name or not _PLAIN.fullmatch(name):
-                    raise ValueError(
-                        f"{path}: expected plain tensors and a graph, got {full!r}, "
-                        "which could run any code"
-                    )
-                if name.endswith("_config.json"):
-                    _require_plain_tensors(archive.read(full), path)
-                if name.endswith(".pt"):
-                    _require_safe_inputs(archive.read(full), path)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"{path}: expected an exported program, got {error}") from error
-
-
-def _require_plain_tensors(config: bytes, path: Path) -> None:
-    try:
-        entries = json.loads(config)["config"].values()
-        plain = all(entry["use_pickle"] is False for entry in entries)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path}: expected an exported program, got a damaged one") from error
-    if not plain:
-        raise ValueError(
-            f"{path}: expected plain tensors, got a pickled one, which could run any code"
-        )
-
-
-def _require_safe_inputs(content: bytes, path: Path) -> None:
-    """Refuse example inputs that PyTorch's restricted loader would not take."""
-    if not content:
-        return
-    try:
-        torch.load(io.BytesIO(content), weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError) as error:
-        raise ValueError(
-            f"{path}: expected tensors as example inputs, got a pickle that could run any code"
-        ) from error
+def _root_cause(error: BaseException) -> str:
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return " ".join(f"{type(error).__name__}: {error}".split())[:300]

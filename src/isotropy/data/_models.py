@@ -29,8 +29,10 @@ def load_model(
       class without arguments, or of a module that is already built.
     - ``package.module:factory`` does the same with an installed module, or one in the working
       folder.
-    - ``program.pt2`` is what ``torch.export.save`` wrote. Pickles and compiled libraries inside it
-      are refused. It remains a program: load one only from someone whose code you would run.
+    - ``program.pt2`` is what ``torch.export.save`` wrote. It is parsed before PyTorch sees it: only
+      tensors and a graph of operators that compute pass, and nothing in it is evaluated, imported
+      or unpickled. It remains a computation, which may take as much time and memory as it likes
+      and may write to the inputs that it is given.
 
     The model comes in evaluation mode, because in training mode a mere forward pass may change it.
     An exported program keeps the mode in which it was exported.

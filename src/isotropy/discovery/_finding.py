@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +14,27 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from isotropy._run import Checkpoint, atomic_write, json_text, write_json
-from isotropy.discovery._finding_files import FORMAT, made_folder, read_format
+from isotropy._run import Checkpoint, atomic_write, write_json
+from isotropy.discovery._finding_files import (
+    FINDING_FILE,
+    FORMAT,
+    PROGRAM,
+    SOFT_WEIGHTS,
+    WEIGHTS,
+    fingerprint,
+    made_folder,
+    without_links,
+)
 from isotropy.discovery._how_to_use import how_to_use
 from isotropy.discovery._layout import Layout
 from isotropy.discovery._model_comparison import ModelComparison
 from isotropy.discovery._notebook import finding_html
 from isotropy.discovery._soft_offer import SoftOffer
-from isotropy.discovery._standardised import build_model, rows_for
-from isotropy.discovery.confirming._soft_comparison import SoftComparison
+from isotropy.discovery._standardised import rows_for
 from isotropy.discovery.naming._row_rep import RowRep
-from isotropy.reps import Rep, Symmetry
+from isotropy.reps import Symmetry
 
 _NEGLIGIBLE = 1e-5  # size of an effect below which its digits are noise
-_FILE, _USE = "finding.json", "use_model.py"
-_WEIGHTS, _SOFT_WEIGHTS = "model.safetensors", "soft.safetensors"
 # what is written as it is; the other fields have a form of their own
 _PLAIN = (
     *("name", "group", "order", "dimension", "action", "approximate", "confirmed", "p_value"),
@@ -303,17 +309,17 @@ class Finding:
             'S(3)'
         """
         offer = self.soft
-        models = [(_WEIGHTS, self.model, self.model_spec)]
+        models = [(WEIGHTS, self.model, self.model_spec)]
         if offer is None:
-            models.append((_SOFT_WEIGHTS, None, None))
+            models.append((SOFT_WEIGHTS, None, None))
         else:
-            models.append((_SOFT_WEIGHTS, offer.model, offer.model_spec))
+            models.append((SOFT_WEIGHTS, offer.model, offer.model_spec))
         if any(model is not None and spec is None for _, model, spec in models):
             raise ValueError(
                 f"expected a description (model_spec) of the model of {self.name!r:.80} to save "
                 "it with, got none"
             )
-        folder = made_folder(folder)
+        folder = without_links(made_folder(folder))
         labels = None if self.labels is None else self.labels.tolist()
         given = {
             **self.to_json(),
@@ -326,9 +332,9 @@ class Finding:
             if model is None:
                 (folder / file).unlink(missing_ok=True)
             else:
-                Checkpoint(folder / file, _fingerprint(given, spec)).save(model.state_dict(), {})
-        write_json(folder / _FILE, {"format": FORMAT, **given})
-        with atomic_write(folder / _USE, "w") as program:
+                Checkpoint(folder / file, fingerprint(given, spec)).save(model.state_dict(), {})
+        write_json(folder / FINDING_FILE, {"format": FORMAT, **given})
+        with atomic_write(folder / PROGRAM, "w") as program:
             program.write(how_to_use(self))
         return folder
 
@@ -336,17 +342,19 @@ class Finding:
     def load(folder: str | Path) -> Finding:
         """Read what ``save`` wrote, and build the model anew.
 
+        The folder may come from a stranger: every field is checked, nothing in it is run, and no
+        link is followed out of it.
+
         Raises:
             ValueError: If it is damaged, or another version wrote it.
         """
-        given = read_format(Path(folder) / _FILE, "a finding")
+        from isotropy.discovery._load_finding import loaded_fields
+
+        fields = loaded_fields(Path(folder))
         try:
-            return _restored(given, Path(folder))
-        except (KeyError, TypeError, RuntimeError) as error:
-            raise ValueError(
-                f"expected a finding in {str(folder)!r}, got a damaged one "
-                f"({type(error).__name__}: {error!s:.200})"
-            ) from error
+            return Finding(**fields)
+        except ValueError as error:
+            raise ValueError(f"{Path(folder) / FINDING_FILE}: {error}") from error
 
     def __str__(self) -> str:
         why = f" ({shown_p_value(self.p_value)}), {self.cost}"
@@ -354,61 +362,3 @@ class Finding:
 
     def _repr_html_(self) -> str:
         return finding_html(self)
-
-
-def _restored(given: dict[str, Any], folder: Path) -> Finding:
-    plain = {name: given[name] for name in _PLAIN if name in given}
-    low, high = given["interval"]
-    # JSON has no spelling for these
-    plain["effect"] = math.nan if given["effect"] is None else given["effect"]
-    interval = (-math.inf if low is None else low, math.inf if high is None else high)
-    written, spec, labels = given["symmetry"], given["model"], given["labels"]
-    custom = {name: RowRep(name, table) for name, table in given["custom"].items()}
-    named: dict[str, Rep] = dict(custom)
-    symmetry = None if written is None else Symmetry.from_json(json.dumps(written), named)
-    partition = None if labels is None else np.array(labels)
-    model = None
-    if given["has_weights"]:
-        model = build_model(spec, symmetry, partition)
-        _load_weights(model, folder / _WEIGHTS, _fingerprint(given, spec))
-    compared = given.get("comparison")
-    offer = None
-    if given.get("soft") is not None:
-        offer = SoftOffer(
-            SoftComparison(**given["soft"]["comparison"]), None, given["soft"]["model"]
-        )
-    if offer is not None and given["has_soft_weights"]:
-        soft_spec = given["soft"]["model"]
-        soft = build_model(soft_spec, symmetry, partition)
-        _load_weights(soft, folder / _SOFT_WEIGHTS, _fingerprint(given, soft_spec))
-        offer = replace(offer, model=soft)
-    return Finding(
-        **plain,
-        interval=interval,
-        symmetry=symmetry,
-        custom=custom,
-        layout=Layout(**{**given["layout"], "image": tuple(given["layout"].get("image", ()))}),
-        labels=partition,
-        generators=given.get("generators"),
-        metric=given.get("metric"),
-        model=model,
-        model_spec=spec,
-        soft=offer,
-        comparison=None if compared is None else ModelComparison.from_json(compared),
-        examples=given.get("examples"),
-    )
-
-
-def _load_weights(model: nn.Module, path: Path, fingerprint: str) -> None:
-    saved = Checkpoint(path, fingerprint).load()
-    if saved is None:
-        raise ValueError(f"expected the weights {path.name} in {str(path.parent)!r}, got none")
-    state = saved[0]
-    floating = next((t for t in state.values() if t.is_floating_point()), torch.empty(0))
-    model.to(floating.dtype).load_state_dict(state)
-    model.eval()
-
-
-def _fingerprint(given: Mapping[str, Any], spec: Mapping[str, Any] | None) -> str:
-    """Which finding the weights belong to."""
-    return json_text({"name": given["name"], "symmetry": given["symmetry"], "model": spec})

@@ -10,18 +10,19 @@ from typing import Any, overload
 from isotropy._run import write_json
 from isotropy.discovery._answer import answer
 from isotropy.discovery._finding import Finding
-from isotropy.discovery._finding_files import FORMAT, made_folder, read_format
+from isotropy.discovery._finding_files import (
+    FORMAT,
+    LIST_FILE,
+    checked,
+    inside,
+    made_folder,
+    read_format,
+    without_links,
+)
+from isotropy.discovery._finding_schema import FINDINGS, PLACES
 from isotropy.discovery._notebook import findings_html
 
-_LIST = "findings.json"
 _SURE = 1e-2  # smaller p-values are no reason to prefer one finding to a larger one
-_PLACES = {
-    "findings": "finding",
-    "trivial": "trivial",
-    "nearly": "nearly",
-    "partly": "partly",
-}
-_LATER = ("nearly", "partly")  # lists that files of this format may lack
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,46 +141,35 @@ class Findings(Sequence[Finding]):
             ...     Findings.load(Findings(tried=["all swaps"]).save(folder)).tried
             ('all swaps',)
         """
-        folder = made_folder(folder)
+        folder = without_links(made_folder(folder))
         places = {}
-        for kind in _PLACES:
+        for kind, word in PLACES.items():
             several = getattr(self, kind)
-            places[kind] = [f"{_PLACES[kind]}-{number}" for number in range(1, len(several) + 1)]
+            places[kind] = [f"{word}-{number}" for number in range(1, len(several) + 1)]
             for place, finding in zip(places[kind], several, strict=True):
-                finding.save(folder / place)
+                finding.save(inside(folder, place))
         whole = {**self.to_json(), **places}
-        write_json(folder / _LIST, {"format": FORMAT, **whole})
+        write_json(folder / LIST_FILE, {"format": FORMAT, **whole})
         return folder
 
     @staticmethod
     def load(folder: str | Path) -> Findings:
         """Read what ``save`` wrote.
 
+        The folder may come from a stranger: every field is checked, nothing in it is run, and no
+        link is followed out of it.
+
         Raises:
             ValueError: If it is damaged, or another version wrote it.
         """
         folder = Path(folder)
-        given = read_format(folder / _LIST, "findings")
-        loaded = {}
-        for kind, word in _PLACES.items():
-            places = given.get(kind, [] if kind in _LATER else None)
-            known = {f"{word}-{number}" for number in range(1, len(places or ()) + 1)}
-            if not isinstance(places, list) or not known.issuperset(map(str, places)):
-                raise ValueError(
-                    f"expected findings in {str(folder)!r}, got a damaged list of them"
-                )
-            loaded[kind] = [Finding.load(folder / place) for place in places]
-        return Findings(
-            loaded["findings"],
-            given.get("tried", ()),
-            given.get("seconds", 0.0),
-            given.get("notes", ()),
-            loaded["trivial"],
-            loaded["nearly"],
-            loaded["partly"],
-            str(given.get("reading", "")),
-            str(given.get("stopped", "")),
-        )
+        raw = read_format(folder, LIST_FILE, "findings")
+        given = checked(FINDINGS, raw, folder / LIST_FILE)
+        names = ("tried", "seconds", "notes", "reading", "stopped")
+        fields: dict[str, Any] = {name: given[name] for name in names if name in given}
+        for kind in PLACES:
+            fields[kind] = [Finding.load(inside(folder, place)) for place in given.get(kind, ())]
+        return Findings(**fields)
 
     def _repr_html_(self) -> str:
         return findings_html(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -140,6 +141,14 @@ class HomogeneousModel(nn.Module):
         super().__init__()
         self.model = model
         self.columns, self.degree = list(columns), float(degree)
+        wide = getattr(model, "in_features", None)
+        most = math.inf if wide is None else wide
+        if len(set(self.columns)) < len(self.columns) or not all(
+            0 <= column < most for column in self.columns
+        ):
+            raise ValueError(
+                f"expected distinct columns among {wide or 'the'} inputs, got {self.columns!r:.80}"
+            )
         for name in ("rep_in", "rep_out", "in_features", "out_features"):
             if hasattr(model, name):
                 setattr(self, name, getattr(model, name))
@@ -175,8 +184,15 @@ class TranslationInvariantModel(nn.Module):
         super().__init__()
         self.model = model
         basis = torch.as_tensor(along, dtype=torch.float64)
+        wide = getattr(model, "in_features", None)
+        fits = basis.ndim == 2 and len(basis) <= basis.shape[1]
+        if not fits or basis.shape[1] != (basis.shape[1] if wide is None else wide):
+            raise ValueError(
+                f"expected at most {wide or 'as many'} rows as along, as wide as the inputs, got "
+                f"shape {tuple(basis.shape)}"
+            )
         one = torch.eye(len(basis), dtype=torch.float64)
-        if basis.ndim != 2 or not torch.allclose(basis @ basis.T, one, atol=1e-6):
+        if not torch.allclose(basis @ basis.T, one, atol=1e-6):
             raise ValueError(f"expected orthonormal rows as along, got {along!r:.80}")
         # no buffer, which .float() would round: that a model is exact rests on these numbers
         self.along = basis

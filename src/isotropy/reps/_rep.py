@@ -100,7 +100,10 @@ class Rep(ABC):
         """The distinct groups it is bound to, in order of appearance; no factors of others."""
         found = tuple(dict.fromkeys(g for g in self._leaf_groups() if g is not None))
         products = [g for g in found if isinstance(g, DirectProduct)]
-        return tuple(g for g in found if not any(p.factors.count(g) == 1 for p in products))
+        # Z(1)*S(3) equals S(3), and is no factor of itself
+        return tuple(
+            g for g in found if not any(p != g and p.factors.count(g) == 1 for p in products)
+        )
 
     @property
     def is_bound(self) -> bool:

@@ -13,7 +13,7 @@ from isotropy.discovery.search._replay import Needed, Replay, ReplayedSearch, re
 from isotropy.discovery.search._rewards import bounded_reward, published_reward
 from isotropy.discovery.search._score_table import ScoreTable
 from isotropy.discovery.search._search_groups import child_seed, search_groups
-from isotropy.discovery.search._search_result import ScoredChild, SearchResult
+from isotropy.discovery.search._search_result import Origin, ScoredChild, SearchResult
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.discovery.search._strategies import STRATEGIES, strategy_of
 from isotropy.discovery.search._strategy import Proposal, Strategy
@@ -32,6 +32,7 @@ __all__ = [
     "GridChild",
     "LatticeSearch",
     "Needed",
+    "Origin",
     "Proposal",
     "RandomSearch",
     "Replay",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import random
-import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +17,8 @@ import sqlalchemy
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.pool import PoolProxiedConnection
 
+from isotropy.discovery.search._checked_file import copy_to_read, prepare_file
+from isotropy.discovery.search._server_rows import check_server_versions
 from isotropy.discovery.search._tables import TABLES
 
 if TYPE_CHECKING:
@@ -93,16 +94,20 @@ class Database:
 def opened(storage: Storage, *, create: bool = True) -> Iterator[Database]:
     """Open a database, and close it at the end.
 
+    The file of an SQLite database is looked through before Optuna or SQLAlchemy open it, see
+    `copy_to_read`. One that is only read stays as it was: what is opened is a copy.
+
     Args:
         storage: The path of an SQLite file, a URL as SQLAlchemy has it, or ``None`` for a temporary
             file that is removed at the end.
-        create: Whether to make the file and tables where they are missing.
+        create: Whether to write: make the file and tables where they are missing.
 
     Yields:
         The database.
 
     Raises:
-        ValueError: If there can be no such database.
+        ValueError: If there can be no such database, or the file is not as Optuna and a search
+            would have written it.
         ConnectionError: If it cannot be reached.
 
     Example:
@@ -118,17 +123,20 @@ def opened(storage: Storage, *, create: bool = True) -> Iterator[Database]:
             yield database
         return
     url = _url(storage)
-    address = _shown(url)
-    if url.get_backend_name() == "sqlite":
-        _prepare_file(Path(str(url.database)), create)
-    else:
-        _prepare_server(url, address, create)
-    database = Database(_optuna_storage(url, address), address)
-    try:
+    with ExitStack() as stack:
+        if url.get_backend_name() != "sqlite":
+            _prepare_server(url, _shown(url), create)
+            place = url
+        elif create:
+            prepare_file(Path(str(url.database)), _BUSY_SECONDS)
+            place = url
+        else:
+            copy = stack.enter_context(copy_to_read(Path(str(url.database))))
+            place = url.set(database=str(copy))
+        database = Database(_optuna_storage(place, _shown(url)), _shown(url))
+        stack.callback(database.engine.dispose)
+        stack.callback(database.storage.remove_session)
         yield database
-    finally:
-        database.storage.remove_session()
-        database.engine.dispose()
 
 
 def _url(storage: str | os.PathLike[str]) -> sqlalchemy.URL:
@@ -148,6 +156,10 @@ def _url(storage: str | os.PathLike[str]) -> sqlalchemy.URL:
         raise ValueError(f"expected an SQLite or PostgreSQL database, got {_shown(url)}")
     if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
         raise ValueError(f"expected a database that other processes can open, got {_shown(url)}")
+    if url.get_backend_name() == "sqlite" and (
+        url.drivername not in ("sqlite", "sqlite+pysqlite") or str(url.database).startswith("file:")
+    ):
+        raise ValueError(f"expected sqlite:/// and the path of a file, got {_shown(url)}")
     return url
 
 
@@ -161,24 +173,6 @@ def _shown(url: sqlalchemy.URL) -> str:
     ).render_as_string(hide_password=True)
 
 
-def _prepare_file(path: Path, create: bool) -> None:
-    if not path.exists() and not create:
-        raise ValueError(f"expected the file of a study, got {str(path)!r}, which does not exist")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)) as connection:
-            connection.execute("PRAGMA schema_version")
-            if create:
-                connection.execute("PRAGMA journal_mode=WAL")
-            tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
-    except sqlite3.Error as error:
-        raise ValueError(
-            f"expected an SQLite file to write at {str(path)!r}, got: {error}"
-        ) from None
-    if not create and ("studies",) not in tables:
-        raise ValueError(f"expected the file of a study, got {str(path)!r}, which holds none")
-
-
 def _prepare_server(url: sqlalchemy.URL, address: str, create: bool) -> None:
     try:
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, **_options(url))
@@ -189,6 +183,7 @@ def _prepare_server(url: sqlalchemy.URL, address: str, create: bool) -> None:
     try:
         with engine.connect() as connection:
             known = sqlalchemy.inspect(connection).has_table("studies")
+            check_server_versions(connection)
     except DBAPIError as error:
         raise _unreachable(address, error) from None
     if not create and not known:

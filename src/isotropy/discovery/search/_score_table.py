@@ -6,26 +6,21 @@ import json
 import os
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from isotropy._run import atomic_write
 from isotropy.discovery.search._all_networks import (
     check_all_networks,
-    may_be_all_networks,
     network_numbers,
 )
+from isotropy.discovery.search._score_table_file import FORMAT, table_parts
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.discovery.search._strategy import Proposal
-
-_FORMAT = 1
-_ARRAYS = ("validation", "test", "parameters", "groups", "hidden")
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,7 +208,7 @@ class ScoreTable:
             "groups": torch.tensor(has, dtype=torch.uint8),
             "hidden": torch.tensor([one.hidden for one in self.networks]),
         }
-        metadata = {"isotropy_score_table": str(_FORMAT), "table": json.dumps(header)}
+        metadata = {"isotropy_score_table": str(FORMAT), "table": json.dumps(header)}
         with atomic_write(path) as file:
             file.write(save(tensors, metadata))
 
@@ -227,44 +222,4 @@ class ScoreTable:
         Raises:
             ValueError: If there is none, it is damaged, or of another kind or a newer format.
         """
-        place = os.fspath(path)
-        if not Path(place).is_file():
-            raise ValueError(f"expected the file of a score table, got {place!r}")
-        try:
-            with safe_open(place, framework="pt") as file:
-                metadata = file.metadata() or {}
-                _check(metadata, place)
-                tensors = {name: file.get_tensor(name) for name in _ARRAYS}
-        except SafetensorError as error:
-            raise ValueError(
-                f"expected a score table, got a damaged file in {place!r} ({error})"
-            ) from error
-        header = json.loads(metadata["table"])
-        space = SearchSpace.of(json.dumps(header["space"]))
-        networks = tuple(
-            State(tuple(n for n, has in zip(space.groups, row, strict=True) if has), hidden)
-            for row, hidden in zip(
-                tensors["groups"].tolist(), tensors["hidden"].tolist(), strict=True
-            )
-        )
-        return cls(
-            header["name"],
-            space,
-            networks,
-            tensors["validation"].numpy().astype(np.int32),
-            tensors["test"].numpy().astype(np.int32),
-            header["validation rows"],
-            header["test rows"],
-            tensors["parameters"].numpy(),
-            header.get("complete", may_be_all_networks(space, networks)),
-        )
-
-
-def _check(metadata: dict[str, str], place: str) -> None:
-    version = metadata.get("isotropy_score_table", "")
-    if not version.isdecimal():
-        raise ValueError(f"expected a score table of isotropy, got another file in {place!r}")
-    if int(version) > _FORMAT:
-        raise ValueError(
-            f"expected a score table of format {_FORMAT} or older, got {version} in {place!r}"
-        )
+        return cls(**table_parts(os.fspath(path)))

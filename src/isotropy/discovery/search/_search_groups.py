@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,8 @@ from isotropy.discovery.search._child import Child, Trained
 from isotropy.discovery.search._search_result import SearchResult
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.discovery.search._strategy import Proposal, Strategy
+from isotropy.discovery.search._study_notes import check_note
+from isotropy.discovery.search._study_rows import LONGEST_CLAIM
 from isotropy.discovery.search._trials import child_of
 
 if TYPE_CHECKING:
@@ -108,8 +111,8 @@ def search_groups(
     with opened(storage) as database:
         study = database.patiently(lambda: shared_study(database, name, settings))
         shared = SharedStudy(database, study, space, grace)
-        _Worker(child, space, chosen, shared, seed, children, progress).work()
-        return shared.result()
+        trained = _Worker(child, space, chosen, shared, seed, children, progress).work()
+        return shared.result(trained)
 
 
 def child_seed(seed: int, space: SearchSpace, state: State) -> int:
@@ -141,12 +144,14 @@ class _Worker:
     children: int | None
     progress: ProgressCallback | None
 
-    def work(self) -> None:
+    def work(self) -> frozenset[Proposal]:
+        """Train, and say what was trained."""
         self.study.fail_abandoned()
-        self._work()
+        trained = frozenset(self._work())
         self.study.fail_abandoned()
+        return trained
 
-    def _work(self) -> None:
+    def _work(self) -> Iterator[Proposal]:
         pause = _SHORTEST_PAUSE
         while True:
             record = self.study.read()
@@ -164,7 +169,8 @@ class _Worker:
             pause = _SHORTEST_PAUSE
             if self.study.claim(proposal, self.children):
                 self._report(len(record.scores), proposal)
-                self._train(proposal)
+                if self._train(proposal):
+                    yield proposal
                 self._report(len(self.study.read().scores), proposal)
 
     def _proposal(self, record: Record) -> Proposal | None:
@@ -208,8 +214,8 @@ class _Worker:
                 f"got {proposal.epochs} for {proposal.key!r}"
             )
 
-    def _train(self, proposal: Proposal) -> None:
-        """Train a child that is claimed, and say how it went, whatever happens."""
+    def _train(self, proposal: Proposal) -> bool:
+        """Train a child that is claimed, and say how it went; give whether it counts."""
         trial = None
         try:
             with self.study.claims.renewing(proposal.key):
@@ -218,14 +224,15 @@ class _Worker:
                 trial = self.study.begin(proposal, _first_notes(proposal, seed, start))
                 if trial is None:
                     _LOG.info("%s is not trained here: another worker took it over", proposal.key)
-                    return
+                    return False
                 begun = time.perf_counter()
                 trained = self._trained(proposal, seed, start)
                 seconds = time.perf_counter() - begun
-                _check_accuracy(trained, proposal)
+                _check_trained(trained, proposal)
                 if getattr(self.strategy, "keeps_weights", False) and trained.weights:
                     self.study.keep(proposal, trained.weights)
-                self.study.finish(trial, proposal, trained.accuracy, _last_notes(trained, seconds))
+                notes = _last_notes(trained, seconds)
+                return self.study.finish(trial, proposal, trained.accuracy, notes)
         except BaseException as error:
             # What went wrong matters more than a database that cannot be told of it.
             with suppress(Exception):
@@ -289,8 +296,11 @@ def _check(children: int | None, name: str, seed: int, grace: float) -> None:
         raise ValueError(f"expected a name of 1 to 512 characters for the study, got {name!r}")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise TypeError(f"expected an int as the seed, got {type(seed).__name__}")
-    if not (math.isfinite(grace) and grace > 0):
-        raise ValueError(f"expected a positive number of seconds as grace, got {grace!r}")
+    if not (math.isfinite(grace) and 0 < grace <= LONGEST_CLAIM):
+        raise ValueError(
+            f"expected a positive number of seconds up to {LONGEST_CLAIM:.0f} as grace, got "
+            f"{grace!r}"
+        )
 
 
 def _check_child(child: Child, space: SearchSpace) -> None:
@@ -304,7 +314,7 @@ def _check_child(child: Child, space: SearchSpace) -> None:
         raise ValueError(f"expected a child of the space {space}, got one of {own}")
 
 
-def _check_accuracy(trained: Trained, proposal: Proposal) -> None:
+def _check_trained(trained: Trained, proposal: Proposal) -> None:
     if not isinstance(trained, Trained):
         raise TypeError(
             f"expected a child that returns Trained, got {type(trained).__name__} for "
@@ -314,3 +324,5 @@ def _check_accuracy(trained: Trained, proposal: Proposal) -> None:
         raise ValueError(
             f"expected an accuracy between 0 and 1, got {trained.accuracy} for {proposal.key!r}"
         )
+    for name, value in _last_notes(trained, 0.0).items():
+        check_note(name, value)

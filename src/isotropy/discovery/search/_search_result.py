@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._study_json import shown
 
 _SHOWN = 10
 
@@ -36,6 +37,25 @@ class ScoredChild:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where scores come from that this process did not measure itself.
+
+    Whoever can write to a database can write any score into it: no check can tell a wrong one from
+    a right one. To be sure, train the best children again.
+
+    Args:
+        address: Of the database, without a password.
+        children: How many children's scores were read from it.
+    """
+
+    address: str
+    children: int
+
+    def __str__(self) -> str:
+        return f"{self.children} read from {self.address}"
+
+
+@dataclass(frozen=True)
 class SearchResult:
     """What a search has found so far.
 
@@ -45,6 +65,7 @@ class SearchResult:
         by_network: Whether every state stands for its network, so that no network occurs twice.
         failed: How many trainings ended without an accuracy; one child may fail several times.
         running: How many trainings were under way when the study was read.
+        origin: Where scores were read from; ``None`` where all were measured by this call.
 
     Example:
         >>> space = SearchSpace((1, 8, 8), ("rotation", "vertical flip"), ((4,),))
@@ -69,6 +90,7 @@ class SearchResult:
     by_network: bool = True
     failed: int = 0
     running: int = 0
+    origin: Origin | None = field(default=None, compare=False)
 
     @classmethod
     def of(
@@ -82,7 +104,8 @@ class SearchResult:
             space: What it must range over; ``None`` for whatever it does.
 
         Raises:
-            ValueError: If there is no such study, or it ranges over something else.
+            ValueError: If there is no such study, it ranges over something else, or the database
+                holds what no search would write.
             ConnectionError: If the database cannot be reached.
         """
         from isotropy.discovery.search._database import opened
@@ -94,7 +117,7 @@ class SearchResult:
             if space is not None and description != space.description():
                 raise ValueError(
                     f"expected a study of the space {space.description()}, "
-                    f"got {description} in study {name!r} at {database.address}"
+                    f"got {shown(description)} in study {name!r} at {database.address}"
                 )
             return result_of(database, study, space or SearchSpace.of(description))
 
@@ -148,6 +171,7 @@ class SearchResult:
         counts = [_counted(len(self.children), "child", "children")]
         counts += [f"{self.failed} failed"] if self.failed else []
         counts += [f"{self.running} running"] if self.running else []
+        counts += [str(self.origin)] if self.origin is not None else []
         shown = list(self.top(_SHOWN))
         baseline = self.trained(State())
         if baseline is not None and baseline not in shown:

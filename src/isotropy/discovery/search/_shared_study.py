@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -88,8 +88,8 @@ class SharedStudy:
 
     def _read(self) -> Record:
         # Claims first: what is finished in between is then seen twice rather than never.
-        running = map(_trials.proposal_of_key, self.claims.running())
-        trials = self.study.get_trials(deepcopy=False)
+        running = [_trials.proposal_of_key(key, self.space) for key in self.claims.running()]
+        trials = _trials.checked(self.study.get_trials(deepcopy=False), self.space)
         scores = _trials.scores(trials, self.space)
         trained = {_trials.child_of(one) for one in scores}
         taken = tuple(one for one in running if _trials.child_of(one) not in trained)
@@ -104,7 +104,11 @@ class SharedStudy:
 
         Returns:
             Whether this worker is to train it.
+
+        Raises:
+            ValueError: If it is not of the space.
         """
+        _trials.proposal_of_key(proposal.key, self.space)
         return self.database.patiently(lambda: self._claim(proposal, children))
 
     def _claim(self, proposal: Proposal, children: int | None) -> bool:
@@ -268,7 +272,8 @@ class SharedStudy:
         return self.database.patiently(lambda: self._start_of(proposal))
 
     def _start_of(self, proposal: Proposal) -> Start | None:
-        trained = _trials.children(self.study.get_trials(deepcopy=False), self.space)
+        trials = _trials.checked(self.study.get_trials(deepcopy=False), self.space)
+        trained = _trials.children(trials, self.space)
         of_start = [one for one in trained if one.state == proposal.start]
         for child in sorted(of_start, key=lambda one: -one.epochs):
             key = child.proposal.key
@@ -277,6 +282,12 @@ class SharedStudy:
                 return Start(weights, child.epochs)
         return None
 
-    def result(self) -> SearchResult:
-        """What the study holds."""
-        return self.database.patiently(lambda: result_of(self.database, self.study, self.space))
+    def result(self, trained: Container[Proposal] = ()) -> SearchResult:
+        """What the study holds.
+
+        Args:
+            trained: What this process has trained itself.
+        """
+        return self.database.patiently(
+            lambda: result_of(self.database, self.study, self.space, trained)
+        )

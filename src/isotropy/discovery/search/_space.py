@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 from isotropy.bases import pair_orbits
+from isotropy.discovery.search._space_description import space_description
+from isotropy.discovery.search._study_json import shown
+from isotropy.discovery.search._study_notes import HIDDEN
 from isotropy.groups import GRID_TRANSFORMATIONS, GridTransformation, grid_transformations
-
-HIDDEN = "hidden grids"
 
 
 @dataclass(frozen=True, order=True)
@@ -83,20 +84,28 @@ class SearchSpace:
         """The space of a description.
 
         Args:
-            description: As `description` makes it.
+            description: As `description` makes it, perhaps in somebody else's file.
+
+        Raises:
+            ValueError: If it is of another form, or of a space too large to look at.
 
         Example:
             >>> space = SearchSpace((1, 8, 8), ("rotation",), ((4,), (2, 2)))
             >>> SearchSpace.of(space.description()) == space
             True
         """
-        found = json.loads(description)
-        return cls(
-            tuple(found["image"]),
-            tuple(found["groups"]),
-            tuple(map(tuple, found["hidden"])),
-            found["step"],
-        )
+        found = space_description(description)
+        try:
+            space = cls(*found)
+        except ValueError as error:
+            raise ValueError(
+                f"expected a space whose groups act on its grids, got: {error}"
+            ) from None
+        if found.groups != space.groups:
+            raise ValueError(
+                f"expected groups in the order {', '.join(space.groups)}, got {shown(found.groups)}"
+            )
+        return space
 
     def __post_init__(self) -> None:
         if not isinstance(self.image, tuple) or len(self.image) != 3:

@@ -8,7 +8,11 @@ import sqlalchemy
 from safetensors.torch import load, save
 from torch import Tensor
 
+from isotropy.discovery.search._study_json import shown
 from isotropy.discovery.search._tables import WEIGHTS, insert
+from isotropy.discovery.search._tensor_header import tensor_header
+
+LARGEST = 10**9
 
 
 def keep_weights(
@@ -38,10 +42,27 @@ def kept_weights(engine: sqlalchemy.Engine, study: str, key: str) -> dict[str, T
         engine: Of the database.
         study: The mark of the study.
         key: Of the child's proposal.
+
+    Raises:
+        ValueError: If what was kept is not finite numbers in the safetensors format.
     """
-    found = sqlalchemy.select(WEIGHTS.c.weights).where(
-        (WEIGHTS.c.study == study) & (WEIGHTS.c.key == key)
-    )
+    this = (WEIGHTS.c.study == study) & (WEIGHTS.c.key == key)
     with engine.begin() as connection:
-        data = connection.scalar(found)
-    return None if data is None else dict(load(bytes(data)))
+        size = connection.scalar(
+            sqlalchemy.select(sqlalchemy.func.length(WEIGHTS.c.weights)).where(this)
+        )
+        if size is None:
+            return None
+        if size > LARGEST:
+            raise ValueError(
+                f"expected start weights of up to {LARGEST} bytes, got {size} for {shown(key)}"
+            )
+        data = bytes(connection.scalar(sqlalchemy.select(WEIGHTS.c.weights).where(this)) or b"")
+    tensor_header(data, len(data), f"the start weights of {shown(key)}")
+    found = dict(load(data))
+    for name, one in found.items():
+        if not one.isfinite().all():
+            raise ValueError(
+                f"expected finite start weights of {shown(key)}, got others in {shown(name)}"
+            )
+    return found

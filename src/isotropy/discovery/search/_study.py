@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,12 +15,15 @@ from optuna.trial import TrialState
 from isotropy.discovery.search import _trials
 from isotropy.discovery.search._claims import Claims
 from isotropy.discovery.search._database import Database
-from isotropy.discovery.search._search_result import SearchResult
+from isotropy.discovery.search._search_result import Origin, SearchResult
+from isotropy.discovery.search._server_rows import check_server_rows
 from isotropy.discovery.search._space import SearchSpace
+from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._study_json import parsed, shown
+from isotropy.discovery.search._study_notes import FORMAT, SETTINGS, settings_from
 from isotropy.discovery.search._tables import insert
 
-SETTINGS = "isotropy"
-_FORMAT = 1
+_NAMED, _LONGEST = 20, 300
 _MEANINGS = {
     "format": "the format",
     "space": "the images and groups",
@@ -58,8 +61,11 @@ def shared_study(database: Database, name: str, settings: Mapping[str, Any]) -> 
 
     Raises:
         ValueError: If the study of that name is of other settings, or was made by something else;
-            it is left as it was.
+            it is left as it was. Also if the settings are out of all bounds.
     """
+    wanted = {**settings, "format": FORMAT}
+    settings_from({**wanted, "mark": "0" * 16})  # what could not be read again is not begun
+    check_server_rows(database.engine, name)
     with _without_chatter():
         study = optuna.create_study(
             storage=database.storage,
@@ -68,7 +74,6 @@ def shared_study(database: Database, name: str, settings: Mapping[str, Any]) -> 
             load_if_exists=True,
             sampler=optuna.samplers.RandomSampler(),
         )
-    wanted = {**settings, "format": _FORMAT}
     if SETTINGS not in study.user_attrs:
         used = bool(study.get_trials(deepcopy=False)) or len(study.directions) != 1
         # Another worker may have settled it since, and trained something.
@@ -96,8 +101,13 @@ def settings_of(study: optuna.Study) -> dict[str, Any]:
 
     Args:
         study: Made by `shared_study`.
+
+    Raises:
+        ValueError: If its settings are not what a search writes.
     """
-    return dict(study.user_attrs[SETTINGS])
+    found = study.user_attrs[SETTINGS]
+    settings_from(found)
+    return dict(found)
 
 
 def existing_study(database: Database, name: str) -> optuna.Study:
@@ -110,9 +120,11 @@ def existing_study(database: Database, name: str) -> optuna.Study:
     Raises:
         ValueError: If there is none, or it was made by something else.
     """
+    check_server_rows(database.engine, name)
     names = optuna.get_all_study_names(database.storage)
     if name not in names:
-        known = ", ".join(map(repr, names)) or "none at all"
+        known = ", ".join(map(shown, names[:_NAMED])) or "none at all"
+        known += ", …" if len(names) > _NAMED else ""
         raise ValueError(
             f"expected the name of a study at {database.address}, got {name!r} where there are: "
             f"{known}"
@@ -121,7 +133,7 @@ def existing_study(database: Database, name: str) -> optuna.Study:
         study = optuna.load_study(study_name=name, storage=database.storage)
     if SETTINGS not in study.user_attrs:
         raise _foreign(study, database)
-    _require(study, {"format": _FORMAT}, database)
+    settings_of(study)
     return study
 
 
@@ -132,7 +144,7 @@ def _require(study: optuna.Study, wanted: Mapping[str, Any], database: Database)
         if got != value:
             expected, found = _differing(value, got)
             raise ValueError(
-                f"expected a study with {_MEANINGS[key]} {expected}, got {found} "
+                f"expected a study with {_MEANINGS[key]} {expected}, got {_short(found)} "
                 f"in study {study.study_name!r} at {database.address}"
             )
 
@@ -140,13 +152,19 @@ def _require(study: optuna.Study, wanted: Mapping[str, Any], database: Database)
 def _differing(expected: Any, found: Any) -> tuple[Any, Any]:
     """Of two descriptions in JSON only what differs."""
     try:
-        one, other = json.loads(expected), json.loads(found)
-    except (TypeError, ValueError):
+        one, other = parsed(expected, "what is wanted"), parsed(found, "what there is")
+    except ValueError:
         return expected, found
     if not isinstance(one, dict) or not isinstance(other, dict):
         return expected, found
     keys = [key for key in {**one, **other} if one.get(key) != other.get(key)]
     return tuple(", ".join(f"{key}: {side.get(key)}" for key in keys) for side in (one, other))  # type: ignore[return-value]
+
+
+def _short(found: object) -> str:
+    """What a study says of itself, as a message may repeat it."""
+    text = "".join(one if one.isprintable() else "?" for one in str(found)[:_LONGEST])
+    return text + ("…" if len(str(found)) > _LONGEST else "")
 
 
 def _foreign(study: optuna.Study, database: Database) -> ValueError:
@@ -166,24 +184,35 @@ def number_of(database: Database, study: optuna.Study) -> int:
     return database.storage.get_study_id_from_name(study.study_name)
 
 
-def result_of(database: Database, study: optuna.Study, space: SearchSpace) -> SearchResult:
+def result_of(
+    database: Database,
+    study: optuna.Study,
+    space: SearchSpace,
+    trained_here: Container[Proposal] = (),
+) -> SearchResult:
     """What a study holds.
 
     Args:
         database: Where it lives.
         study: Of a search.
         space: What it ranges over.
+        trained_here: What this process has trained itself; all else is the database's word.
+
+    Raises:
+        ValueError: If it holds what no search writes.
     """
     settings = settings_of(study)
     # Claims first: what is finished in between is then not counted as running.
     running = Claims(database.engine, settings["mark"], grace=1.0).running()
-    trials = study.get_trials(deepcopy=False)
+    trials = _trials.checked(study.get_trials(deepcopy=False), space)
     children = _trials.children(trials, space)
     trained = {_trials.child_key(one.proposal.key) for one in children}
+    read = sum(one.proposal not in trained_here for one in children)
     return SearchResult(
         space,
         children,
         by_network=settings["by_network"],
         failed=sum(one.state == TrialState.FAIL for one in trials),
         running=sum(_trials.child_key(key) not in trained for key in running),
+        origin=Origin(database.address, read) if read else None,
     )

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 from isotropy.discovery.search._search_result import ScoredChild
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._study_json import shown
+from isotropy.discovery.search._study_keys import key_parts
+from isotropy.discovery.search._study_notes import check_accuracy, check_note
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -22,38 +25,34 @@ FINISHED = "finished"
 _FAILURES = 2
 
 
-def state_of_key(key: str) -> State:
-    """The state of a key, as `State.key` makes it.
-
-    Args:
-        key: In one line.
-
-    Example:
-        >>> state_of_key("rotation+vertical flip/0")
-        State(groups=('rotation', 'vertical flip'), hidden=0)
-    """
-    groups, _, hidden = key.rpartition("/")
-    return State(tuple(groups.split("+")) if groups else (), int(hidden))
-
-
-def proposal_of_key(key: str) -> Proposal:
+def proposal_of_key(key: str, space: SearchSpace | None = None) -> Proposal:
     """The proposal of a key, as `Proposal.key` makes it.
 
     Args:
         key: In one line.
+        space: What it must be of; ``None`` for any.
+
+    Raises:
+        ValueError: If it is of another form, or not of the space.
 
     Example:
         >>> proposal_of_key("rotation/0@1</0")
         Proposal(state=State(groups=('rotation',), hidden=0), epochs=1,
                  start=State(groups=(), hidden=0))
     """
-    trained, _, start = key.partition("<")
-    state, _, epochs = trained.partition("@")
-    return Proposal(
-        state_of_key(state),
-        int(epochs) if epochs else None,
-        state_of_key(start) if start else None,
-    )
+    parts = key_parts(key)
+    state, start = State(parts.groups, parts.hidden), None
+    if parts.start is not None:
+        start = State(*parts.start)
+    for one in (state, start):
+        if space is not None and one is not None and not _is_of(one, space):
+            raise ValueError(f"expected a child of the search's space, got {shown(key)}")
+    return Proposal(state, parts.epochs, start)
+
+
+def _is_of(state: State, space: SearchSpace) -> bool:
+    known = tuple(name for name in space.groups if name in state.groups)
+    return state.groups == known and state.hidden < len(space.hidden)
 
 
 def child_key(key: str) -> str:
@@ -95,12 +94,47 @@ def proposal_of(trial: FrozenTrial, space: SearchSpace) -> Proposal | None:
     Args:
         trial: Made by a search, or by a user of Optuna.
         space: Of the search.
+
+    Raises:
+        ValueError: If it is not of the space.
     """
     if KEY in trial.user_attrs:
-        return proposal_of_key(trial.user_attrs[KEY])
+        return proposal_of_key(trial.user_attrs[KEY], space)
     if all(name in trial.params for name in space.choices()):
         return Proposal(space.from_params(trial.params))
     return None
+
+
+def checked(trials: Sequence[FrozenTrial], space: SearchSpace) -> Sequence[FrozenTrial]:
+    """The trials of a search, where they are what a search writes.
+
+    Args:
+        trials: Of one study, whoever wrote them.
+        space: Of the search.
+
+    Raises:
+        ValueError: If an accuracy is not a share, a child is not of the space, its parameters are
+            not those of its key, or what was noted of it cannot be.
+    """
+    from optuna.trial import TrialState
+
+    choices = space.choices()
+    for trial in trials:
+        for key, value in trial.user_attrs.items():
+            check_note(key, value)
+        for name, value in trial.params.items():
+            if value not in choices.get(name, ()):
+                raise ValueError(f"expected parameters of the space, got {shown(name)}")
+        proposal = proposal_of(trial, space)
+        if proposal is not None:
+            wanted = space.params(proposal.state)
+            if any(wanted[name] != value for name, value in trial.params.items()):
+                raise ValueError(
+                    f"expected the parameters of {proposal.key!r}, got {shown(trial.params)}"
+                )
+        if trial.state == TrialState.COMPLETE:
+            check_accuracy(trial.values[0] if trial.values else None)
+    return trials
 
 
 def finished(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:

@@ -1,0 +1,234 @@
+"""Sizes in exported programs: expressions that PyTorch would evaluate as Python.
+
+A size that depends on the inputs is written as SymPy's ``srepr`` does,
+``Mul(Integer(2), Symbol('s31', positive=True, integer=True))``, and given to ``sympy.sympify``,
+which calls ``eval``. It is parsed here by a grammar of its own and written anew from what was
+parsed, so that what is evaluated is built from the names below and from nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable
+
+from isotropy.data._json_grammar import Refused, shown
+
+# PyTorch's own expressions have a few dozen parts and a handful of symbols. These bounds leave
+# room, and keep the time that SymPy takes for the slowest one that passes to about a second.
+_LONGEST = 8192
+_DEEPEST = 80
+_MOST_PARTS = 2000
+_CHARACTERS = re.compile(r"[\w ()\[\]'.,:@=+\-*/%<>!&|]*", re.ASCII)
+_MOST_SYMBOLS = 12
+_COMPARING = ("Max", "Min", "Piecewise")  # SymPy compares their arguments with one another
+_MOST_EXTREMES = 16
+# If every symbol and every double had 64 bits, a value may have this many: powers of powers, whose
+# size grows with the product of their exponents, are refused.
+_MOST_BITS = 1024
+SYMBOL_BITS = 64
+_LARGEST_EXPONENT = 64
+
+_SYMBOL = re.compile(r"(?:s|zf)\d{1,9}|(?:u|zuf)\d{1,6}")
+_ASSUMPTIONS = frozenset(
+    {
+        "integer",
+        "positive",
+        "nonnegative",
+        "negative",
+        "nonpositive",
+        "nonzero",
+        "zero",
+        "real",
+        "finite",
+    }
+)
+_NUMBERS = {"Integer": 1, "Rational": 2}
+_SUMS = frozenset({"Add"})
+_PRODUCTS = frozenset({"Mul"})
+_POWERS = frozenset({"Pow", "PowByNatural", "LShift"})
+_LITERAL_SECOND = frozenset({"RShift", "RoundDecimal"})
+# Functions whose value is no larger than the largest of what they are given, or is a double.
+_BOUNDED_NAMES = """
+    Abs And BitwiseFn_bitwise_and BitwiseFn_bitwise_or BitwiseFn_bitwise_xor CeilDiv ceiling
+    CeilToInt CleanDiv Equality ExprCondPair FloatPow FloatTrueDiv floor FloorDiv FloorToInt
+    GreaterThan Identity IntTrueDiv IsNonOverlappingAndDenseIndicator LessThan Max Min Mod
+    ModularIndexing Not OpaqueUnaryFn_cos OpaqueUnaryFn_exp OpaqueUnaryFn_log OpaqueUnaryFn_log2
+    OpaqueUnaryFn_sin OpaqueUnaryFn_sqrt OpaqueUnaryFn_tanh Or Piecewise PythonMod RoundToInt
+    StrictGreaterThan StrictLessThan ToFloat TruncToFloat TruncToInt Unequality Where
+"""
+_BOUNDED = frozenset(_BOUNDED_NAMES.split())
+_FUNCTIONS = _SUMS | _PRODUCTS | _POWERS | _LITERAL_SECOND | _BOUNDED
+
+
+def parse_shape(text: object) -> str:
+    """Parse an expression of sizes as SymPy's ``srepr`` writes it.
+
+    Args:
+        text: The expression.
+
+    Returns:
+        The same expression, written from what was parsed.
+
+    Raises:
+        Refused: If it holds anything that such an expression does not, or would be too large.
+
+    Example:
+        >>> parse_shape("Mul(Integer(2), Symbol('s31', positive=True, integer=True))")
+        "Mul(Integer(2), Symbol('s31', positive=True, integer=True))"
+        >>> parse_shape("__import__('os').system('ls')")
+        Traceback (most recent call last):
+        ...
+        isotropy.data._json_grammar.Refused: expected an expression of sizes, got
+        "__import__('os').system('ls')"
+    """
+    return parse_text(text, "an expression of sizes", _shape_bits)
+
+
+class NotInGrammar(Exception):
+    """What stands in the text is no part of the grammar."""
+
+
+def parse_text(text: object, what: str, bits: Callable[[ast.expr], int]) -> str:
+    """Parse a text as Python reads it, without running it, and write it anew.
+
+    Args:
+        text: The text.
+        what: What it should be, for the error.
+        bits: Says how many bits its value has at most, or raises `NotInGrammar`.
+
+    Returns:
+        The text.
+
+    Raises:
+        Refused: If it is not in the grammar, or would be too large.
+    """
+    if not isinstance(text, str) or len(text) > _LONGEST or not _CHARACTERS.fullmatch(text):
+        raise Refused(what, shown(text))
+    try:
+        tree = ast.parse(text, mode="eval").body
+        _require_small(tree)
+        if len(set(_SYMBOL.findall(text))) > _MOST_SYMBOLS:
+            raise NotInGrammar
+        if bits(tree) > _MOST_BITS:
+            raise NotInGrammar
+        return ast.unparse(tree)
+    except (NotInGrammar, SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise Refused(what, shown(text)) from error
+
+
+def _require_small(tree: ast.expr) -> None:
+    level: list[ast.AST] = [tree]
+    parts = extremes = depth = 0
+    while level:
+        parts, depth = parts + len(level), depth + 1
+        extremes += sum(map(_extremes, level))
+        if parts > _MOST_PARTS or depth > _DEEPEST or extremes > _MOST_EXTREMES:
+            raise NotInGrammar
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+
+
+def _extremes(node: ast.AST) -> int:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return len(node.args) if node.func.id in _COMPARING else 0
+    return 0
+
+
+def _shape_bits(node: ast.expr) -> int:
+    """How many bits the value of an expression has at most."""
+    if is_constant(node, bool):
+        return 1
+    if isinstance(node, ast.Name) and node.id in ("true", "false"):
+        return 1
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        raise NotInGrammar
+    name = node.func.id
+    if name == "Symbol":
+        return _symbol_bits(node)
+    if name == "Float":
+        return _float_bits(node)
+    if node.keywords:
+        raise NotInGrammar
+    if name in _NUMBERS:
+        return max(integer(part).bit_length() for part in _count(node.args, _NUMBERS[name]))
+    if name not in _FUNCTIONS or not node.args:
+        raise NotInGrammar
+    return _function_bits(name, node.args)
+
+
+def _function_bits(name: str, arguments: list[ast.expr]) -> int:
+    if name in _POWERS | _LITERAL_SECOND:
+        base, second = _count(arguments, 2)
+        return power_bits(name, _shape_bits(base), _literal_integer(second))
+    sizes = [_shape_bits(part) for part in arguments]
+    if name in _PRODUCTS:
+        return sum(sizes)
+    return max(sizes) + (len(sizes) if name in _SUMS else 0)
+
+
+def power_bits(name: str, base: int, second: int) -> int:
+    """How many bits a power or a shift has at most, given those of its base."""
+    if abs(second) > _LARGEST_EXPONENT:
+        raise NotInGrammar
+    if name == "LShift":
+        return base + abs(second)
+    return base * max(1, abs(second)) if name in _POWERS else base
+
+
+def _symbol_bits(node: ast.Call) -> int:
+    (name,) = _count(node.args, 1)
+    if not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
+        raise NotInGrammar
+    if not _SYMBOL.fullmatch(name.value):
+        raise NotInGrammar
+    for keyword in node.keywords:
+        if keyword.arg not in _ASSUMPTIONS or not is_constant(keyword.value, bool):
+            raise NotInGrammar
+    return SYMBOL_BITS
+
+
+def _float_bits(node: ast.Call) -> int:
+    (digits,) = _count(node.args, 1)
+    precisions = [keyword.value for keyword in node.keywords if keyword.arg == "precision"]
+    if len(precisions) != len(node.keywords) or any(integer(part) != 53 for part in precisions):
+        raise NotInGrammar
+    if not (isinstance(digits, ast.Constant) and isinstance(digits.value, str)):
+        raise NotInGrammar
+    if not re.fullmatch(r"-?\d{1,40}(\.\d{0,60})?(e[-+]?\d{1,3})?", digits.value):
+        raise NotInGrammar
+    if not math.isfinite(float(digits.value)):
+        raise NotInGrammar
+    return SYMBOL_BITS
+
+
+def _literal_integer(node: ast.expr) -> int:
+    """The value of ``Integer(2)`` or ``2``."""
+    if isinstance(node, ast.Call):
+        if not isinstance(node.func, ast.Name) or node.func.id != "Integer" or node.keywords:
+            raise NotInGrammar
+        (node,) = _count(node.args, 1)
+    return integer(node)
+
+
+def integer(node: ast.expr) -> int:
+    """The value of a whole number, with its sign."""
+    sign = 1
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        sign, node = -1, node.operand
+    if not isinstance(node, ast.Constant) or type(node.value) is not int:
+        raise NotInGrammar
+    if node.value.bit_length() > SYMBOL_BITS:
+        raise NotInGrammar
+    return sign * node.value
+
+
+def _count(arguments: list[ast.expr], number: int) -> list[ast.expr]:
+    if len(arguments) != number:
+        raise NotInGrammar
+    return arguments
+
+
+def is_constant(node: ast.expr, kind: type) -> bool:
+    """Whether a part is a literal of just this kind."""
+    return isinstance(node, ast.Constant) and type(node.value) is kind

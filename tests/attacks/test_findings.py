@@ -1,0 +1,169 @@
+"""Saved findings from strangers: refused in one sentence or usable, and honest ones as ever."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attacks.findings import (
+    FOLDERS,
+    HONEST,
+    copied,
+    judge,
+    mutated,
+    tensors_in,
+)
+from attacks.findings_by_hand import FIRST, HAND_MADE, changed
+from isotropy.cli import run
+from isotropy.discovery import Finding, Findings
+from isotropy.report import finding_page
+
+_DRAWN = 200
+
+
+# --- honest ones --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_findings_of_the_last_release_load_and_predict_as_they_did(name: str) -> None:
+    found = Findings.load(HONEST / name)
+    said = json.loads((HONEST / "texts.json").read_text(encoding="utf-8"))[name]
+    assert (found.answer, str(found)) == (said["answer"], said["text"])
+    rows = np.load(HONEST / "predictions.npz")
+    models = 0
+    for kind in ("finding", "nearly", "partly", "trivial"):
+        several = found.findings if kind == "finding" else getattr(found, kind)
+        for number, finding in enumerate(several, 1):
+            for soft in (False, True):
+                key = f"{name}/{kind}-{number}/{'soft' if soft else 'strict'}"
+                if f"{key}/x" in rows:
+                    models += 1
+                    predicted = finding.predict(rows[f"{key}/x"], soft=soft)
+                    np.testing.assert_allclose(predicted, rows[f"{key}/y"], rtol=1e-5, atol=1e-6)
+    assert models == sum(key.startswith(f"{name}/") and key.endswith("/x") for key in rows)
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_what_is_loaded_is_saved_as_it_was(name: str, tmp_path: Path) -> None:
+    again = Findings.load(HONEST / name).save(tmp_path / name)
+    for path in (HONEST / name).rglob("*"):
+        other = again / path.relative_to(HONEST / name)
+        if path.suffix == ".json":
+            assert json.loads(other.read_text()) == json.loads(path.read_text())
+        elif path.is_file():
+            (before, words), (after, same) = tensors_in(path), tensors_in(other)
+            assert words == same
+            assert before.keys() == after.keys()
+            assert all(map(torch.equal, before.values(), after.values()))
+
+
+# --- damaged ones -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HAND_MADE)
+def test_damage_that_was_thought_of_is_refused(name: str, tmp_path: Path) -> None:
+    folder = copied("ring", tmp_path)
+    HAND_MADE[name](folder)
+    assert judge(folder) == "refused"
+
+
+def test_damage_at_random_is_refused_or_harmless(tmp_path: Path) -> None:
+    verdicts = []
+    for seed in range(_DRAWN):
+        chance = random.Random(seed)
+        folder = copied(chance.choice(FOLDERS), tmp_path / str(seed))
+        done = mutated(folder, chance)
+        try:
+            verdicts.append(judge(folder))
+        except AssertionError as error:
+            pytest.fail(f"seed {seed}, {done}: {error}")
+        shutil.rmtree(tmp_path / str(seed))
+    assert verdicts.count("refused") > 0.7 * _DRAWN
+
+
+def test_the_error_names_file_field_and_both_values(tmp_path: Path) -> None:
+    folder = copied("ring", tmp_path)
+    changed("confirmed", "no")(folder)
+    path = folder / FIRST / "finding.json"
+    words = f"{path}: expected true or false as confirmed, got 'no'"
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
+        Findings.load(folder)
+
+
+def test_a_link_within_the_folder_is_followed(tmp_path: Path) -> None:
+    folder = copied("ring", tmp_path)
+    (folder / FIRST).rename(folder / "kept")
+    (folder / FIRST).symlink_to("kept")
+    assert judge(folder) == "loaded"
+
+
+def test_saving_writes_through_no_link(tmp_path: Path) -> None:
+    folder = copied("ring", tmp_path)
+    precious = tmp_path / "precious"
+    precious.write_text("mine")
+    for name in ("finding.json", "model.safetensors", "use_model.py"):
+        (folder / FIRST / name).unlink()
+        (folder / FIRST / name).symlink_to(precious)
+    Findings.load(HONEST / "ring").save(folder)
+    assert precious.read_text() == "mine"
+    assert judge(folder) == "loaded"
+    shutil.rmtree(folder / FIRST)
+    (folder / FIRST).symlink_to(tmp_path)
+    with pytest.raises(ValueError, match=r"expected finding-1 in the folder .* leads out of it"):
+        Findings.load(HONEST / "ring").save(folder)
+
+
+@pytest.mark.parametrize("name", ["<script>alert(1)</script>", "'><img src=x onerror=alert(1)>"])
+def test_names_are_letters_in_a_page(name: str, tmp_path: Path) -> None:
+    folder = copied("ring", tmp_path)
+    for place in ("name", "action", "method", "group", "trivial", "notes.0", "comparison.loss"):
+        changed(place, name)(folder)
+    many = {"classes": {"action": name, name: name}, "discrete": {"name": name, "holds": True}}
+    many["layers"] = {"layer": name, name: name, "lee": {name: 1.0}, "history": [{name: 1.0}]}
+    for place, row in many.items():
+        changed(place, [row])(folder)
+    for place in ("input_names", "output_names", "coordinates"):
+        changed(place, [name] * 4)(folder)
+    changed("generators", [[[0.0] * 4] * 4])(folder)
+    changed("certificates", {"reason": name})(folder)
+    changed("reading", name, file="findings.json")(folder)
+    changed("notes", [name] * 5, file="findings.json")(folder)
+    changed("stopped", name, file="findings.json")(folder)
+    found = Findings.load(folder)
+    for page in (finding_page(found), found._repr_html_(), found[0]._repr_html_()):
+        assert name not in page
+        assert "<img src=x" not in page
+        assert "<script>alert" not in page
+
+
+def test_a_search_that_somebody_else_saved_is_not_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    np.savez("x.npz", x=rng.normal(size=(100, 3)), y=rng.normal(size=100))
+    options = ["discover", "x.npz", "--out", "found", "--budget", "1s", "--seed", "0", "--resume"]
+    folder = copied("ring", tmp_path)
+    folder.rename("found")
+    for state in ("[" * 10_000, "[]", '{"format": 1, "mark": 3, "complete": true}', '"x"'):
+        Path("found/search.json").write_text(state)
+        assert run(options) == 2
+        said = capfd.readouterr().err
+        assert said.startswith("error: expected a search to go on with in 'found'")
+        assert said.count("\n") == 1
+
+
+def test_weights_in_double_precision_stay_so(tmp_path: Path) -> None:
+    found = Findings.load(HONEST / "ring")[0]
+    assert found.model is not None
+    found.model.double()
+    again = Finding.load(found.save(tmp_path))
+    assert again.model is not None
+    assert {one.dtype for one in again.model.state_dict().values()} == {torch.float64}
