@@ -320,3 +320,11 @@ def test_vanishing_entries_stay_white(tmp_path: Path) -> None:
     with Image.open(path) as image:
         colours = {colour for count, colour in image.convert("RGB").getcolors(10**6) if count > 999}
     assert (153, 153, 153) not in colours
+
+
+@pytest.mark.parametrize("group", [Z(1) * S(3), S(3) * Z(1), Trivial(1) * Z(4)], ids=str)
+def test_a_product_that_equals_one_of_its_factors(group: Group) -> None:
+    """It was taken for a factor of itself, and left out."""
+    rep = (V >> V)(group)
+    assert rep.groups == (group,)
+    assert equivariant_basis(rep, cache=False).rank == solve_dense(rep).rank < group.d**2
