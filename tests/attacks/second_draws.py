@@ -101,8 +101,6 @@ def _drawn(chance: random.Random, kind: str) -> Drawn:
     dtype = chance.choice([np.float32, np.float64])
     x = torch.from_numpy((rng.normal(size=(rows, *shape)) * chance.choice([1, 1, 5])).astype(dtype))
     sample = Examples(x, torch.from_numpy(y))
-    if named.group is not None and is_its_own_factor(named.group):
-        raise ValueError("expected a group that the library solves for")
     module = named.build(shape, goal.outputs)
     size = sum(parameter.numel() for parameter in module.parameters())
     hypothesis = _hypothesis(chance, rng, named, goal, size)
@@ -292,12 +290,3 @@ def _matrix(chance: random.Random, rng: np.random.Generator, d: int) -> tuple[np
     if kind == 5:
         return np.eye(d) + np.triu(whole, 1), True
     return np.float32(rng.normal(size=(d, d))).astype(float), chance.random() < 0.5
-
-
-def is_its_own_factor(group: Group) -> bool:
-    """Whether it is a product that equals a factor, as Trivial(1)*SO(3) does.
-
-    The library takes such a group for none, see ``test_products_that_equal_a_factor``.
-    """
-    bare = group.inner if isinstance(group, Conjugate) else group
-    return isinstance(bare, DirectProduct) and bare in bare.factors

@@ -196,4 +196,6 @@ def kronecker_shapes(D: int, d: int) -> tuple[tuple[int, int], tuple[int, int]]:
 def _gram_schmidt(factor: np.ndarray) -> np.ndarray:
     """Orthonormal columns, each turned to the side of what it was made from."""
     columns, triangle = np.linalg.qr(factor)
+    lengths = abs(np.diagonal(triangle))
+    require(lengths.min() > 1e-6 * lengths.max(), "the columns of a factor are not independent")
     return columns * np.where(np.diagonal(triangle) < 0, -1.0, 1.0)

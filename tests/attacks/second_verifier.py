@@ -33,6 +33,7 @@ __all__ = ["Checked", "Module", "Outside", "Wrong", "check", "decode", "outputs_
 _LENGTHS = struct.Struct("<HIIQ")
 _MOST = (1 << 16, 1 << 18, 1 << 28)
 _BATCH = 500
+_ROUNDED = 1e-12  # what is right by less is an error
 _CLOSE = 1e-9  # outputs so near to each other, or to a tolerance, may be rounded to either side
 
 
@@ -291,12 +292,13 @@ def _errors(said: Message, outputs: np.ndarray, y: np.ndarray) -> tuple[np.ndarr
             others = outputs.copy()
             others[np.arange(len(y)), y] = -np.inf
             rival = others.max(1)
-            right = own > rival
+            right = own - rival > _ROUNDED * (1 + abs(outputs).max(1))
             close = abs(own - rival) <= _CLOSE * (1 + abs(outputs).max(1))
             exact = own == rival
         else:
             missed = abs(said.scale * outputs - y)
-            right = (missed <= said.tolerance).all(1)
+            rounded = said.scale * _ROUNDED * (1 + abs(outputs).max(1))
+            right = missed.max(1) + rounded <= said.tolerance
             size = 1 + abs(said.scale * outputs) + abs(y)
             near = abs(missed - said.tolerance) <= _CLOSE * size
             close = near.any(1) & (missed <= said.tolerance + _CLOSE * size).all(1)

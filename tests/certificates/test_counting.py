@@ -105,10 +105,10 @@ def test_few_rows_that_cancel_are_counted_in_float64() -> None:
 
 
 def test_rows_that_are_almost_ties_are_run_again() -> None:
-    """Outputs that differ in the ninth digit: float32 would toss a coin."""
+    """Outputs that differ in the eighth digit: float32 would toss a coin."""
     net = Subspace(nn.Linear(6, 2, bias=False), 0, start="zero", dtype=torch.float64)
     weight = torch.randn(6, generator=torch.Generator().manual_seed(0)).double()
-    tilt = torch.randn(6, generator=torch.Generator().manual_seed(1)).double() * 1e-10
+    tilt = torch.randn(6, generator=torch.Generator().manual_seed(1)).double() * 1e-8
     net.start.copy_(torch.cat([weight, weight + tilt]))
     x = torch.randn(2000, 6, generator=torch.Generator().manual_seed(2))
     sample = Examples(x, (x.double() @ tilt > 0).long())
@@ -118,6 +118,17 @@ def test_rows_that_are_almost_ties_are_run_again() -> None:
     rounded.start.copy_(net.start.float())
     with torch.no_grad():
         assert int(goal.wrong(rounded(x), sample.y).sum()) > 100
+
+
+def test_rows_that_rounding_decides_are_errors() -> None:
+    goal = Goal("classification", 2)
+    outputs = torch.tensor(
+        [[1.0, 1.0 - 1e-13], [1.0, 1.0 - 1e-11], [1e6, 1e6 - 1e-7]], dtype=torch.float64
+    )
+    assert goal.wrong(outputs, torch.zeros(3, dtype=torch.int64)).tolist() == [True, False, True]
+    within = Goal("regression", 1, tolerance=0.5)
+    near = torch.tensor([[0.5], [0.5 - 1e-13], [0.5 - 1e-11]], dtype=torch.float64)
+    assert within.wrong(near, torch.zeros(3, 1)).tolist() == [True, True, False]
 
 
 class Centred(nn.Module):

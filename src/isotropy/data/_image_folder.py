@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Unreadable: TypeAlias = Literal["refuse", "skip"]
 _Look: TypeAlias = tuple[str, tuple[int, int]]  # mode, (height, width)
+# a suffix promises nothing: Pillow would hand a file that is PostScript inside to an interpreter
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _DEEP = ("I;16", "I;16B", "I;16L", "I;16N")
 _GREY = ("1", "L", "LA", *_DEEP)
@@ -231,7 +233,7 @@ def _opened(path: Path) -> Image:
     from PIL import Image
 
     try:
-        return Image.open(path)
+        return Image.open(path, formats=_FORMATS)
     except (*_DAMAGE, Image.DecompressionBombError) as error:
         raise _UnreadableError(
             f"{path}: expected an image, got a file that is none ({error})"

@@ -141,9 +141,9 @@ class Symmetry:
         """
         try:
             given = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise ValueError(
-                f"expected a symmetry as JSON, got text that is not: {error}"
+                f"expected a symmetry as JSON, got what is not: {error!s:.80}"
             ) from error
         if not isinstance(given, dict) or given.get("format") != _FORMAT:
             raise ValueError(f"expected a symmetry as JSON of format {_FORMAT}, got {text!r:.80}")
