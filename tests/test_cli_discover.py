@@ -178,7 +178,7 @@ def test_findings_are_certified_and_what_is_saved_can_be_verified(
         assert told[kind]["path"] == str(path)
         assert told[kind]["n"] == 400
         assert told[kind]["delta"] == 0.1
-        assert run(["verify", str(path), str(classes), "--json"]) == 0
+        assert run(["verify", str(path), str(classes), "--delta", "0.1", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["bound"] == told[kind]["bound"]
     assert run(["discover", str(classes), *only, "--certify"]) == 0
     text = capsys.readouterr().out

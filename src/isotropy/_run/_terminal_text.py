@@ -9,6 +9,10 @@ _LINES = re.compile(r"[\n\t]")
 # joiners that emoji and Persian words are written with; they act on their neighbours alone
 _JOINERS = "\u200c\u200d"
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+# control characters but line breaks, which names of columns may hold; letters that turn others
+# around; halves of letters
+ACTING = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What no name has a reason to hold; files of findings with it are refused."""
 
 
 def terminal_text(text: str) -> str:
@@ -53,24 +57,19 @@ def terminal_json(text: str) -> str:
     return _UNUSUAL.sub(lambda match: _json_spelled(match[0]), text)
 
 
-def is_hidden(letter: str) -> bool:
-    r"""Whether a character acts on a terminal, or on the letters around it, rather than be seen.
-
-    Example:
-        >>> is_hidden("\x1b"), is_hidden("é")
-        (True, False)
-    """
+def _is_hidden(letter: str) -> bool:
+    """Whether a character acts on a terminal, or on the letters around it, rather than be seen."""
     return letter not in _JOINERS and unicodedata.category(letter) in _HIDDEN
 
 
 def _spelled(letter: str) -> str:
-    if not is_hidden(letter):
+    if not _is_hidden(letter):
         return letter
     return letter.encode("unicode_escape", "backslashreplace").decode("ascii")
 
 
 def _json_spelled(letter: str) -> str:
-    if not is_hidden(letter):
+    if not _is_hidden(letter):
         return letter
     units = letter.encode("utf-16-be", "surrogatepass")
     pairs = (units[at : at + 2].hex() for at in range(0, len(units), 2))

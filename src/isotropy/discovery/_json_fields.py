@@ -7,7 +7,6 @@ of numpy), or raises `Misfit`. Nothing is converted: a text is no number, 1 is n
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
@@ -16,15 +15,11 @@ from numpy.typing import NDArray
 
 from isotropy._run import amount
 from isotropy._run._bounded_json import shown
+from isotropy._run._terminal_text import ACTING
 
 Field: TypeAlias = Callable[[Any], Any]
 
 LONG = 200_000  # letters of a sentence, which may list the columns of a wide table
-# control characters but line breaks, which names of columns may hold; letters that turn others
-# around; halves of letters
-_ACTING = re.compile(
-    r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
 _PLAIN_DEPTH, _PLAIN_VALUES = 4, 20_000
 
 
@@ -106,7 +101,7 @@ def text(most: int = LONG, least: int = 0) -> Field:
             raise Misfit("a text", shown(value))
         if not least <= len(value) <= most:
             raise Misfit(f"a text of {least} to {most} letters", f"one of {len(value)}")
-        if acting := _ACTING.search(value):
+        if acting := ACTING.search(value):
             raise Misfit("a text of printable letters", f"the character {acting[0]!a}")
         return value
 
