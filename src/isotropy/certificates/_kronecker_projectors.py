@@ -227,7 +227,8 @@ def _orthonormal(factor: Tensor) -> Tensor:
     columns: Tensor
     columns, r = torch.linalg.qr(factor)
     lengths = r.diagonal().abs()
-    if factor.numel() > 1 and bool(lengths.min() <= _DEPENDENT * lengths.max()):
+    # none, or one number, depends on nothing
+    if factor.numel() > 1 and bool((lengths <= _DEPENDENT * lengths.amax()).any()):
         # only a few parameters and many dimensions can do this
         raise ValueError("expected factors with independent columns, got a seed that makes others")
     return columns.mul_(torch.where(r.diagonal() < 0, -1.0, 1.0))

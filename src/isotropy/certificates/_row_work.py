@@ -51,7 +51,7 @@ def row_work(run: Callable[[Tensor], Any], x: Tensor) -> RowWork:
     Example:
         >>> work = row_work(torch.nn.Linear(100, 50).double(), torch.zeros(2, 100).double())
         >>> work.bytes
-        1200
+        2400
     """
     one, two = (_operations(run, x[:1].repeat(rows, *(1,) * (x.ndim - 1))) for rows in (1, 2))
     if len(one) != len(two):  # a network that does other things with two rows: count all of it
