@@ -41,7 +41,7 @@ def _certificate(chance: random.Random, folder: Path) -> str:
 
     name, base, content = mutated(chance)
     _LAST[:] = [name, content]
-    return judge(content, base)
+    return judge(content, base, timed=True)
 
 
 def _program(chance: random.Random, folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""What checking a certificate costs, told before anything is built: a few bytes can ask for much.
+"""What checking a certificate costs, estimated before anything is built: bytes can ask for much.
 
 Estimates are from above, in bytes and in seconds of one core, by constants that were measured and
 doubled. They depend on the certificate and the shape of the data alone, not on the machine, so

@@ -1,4 +1,4 @@
-"""How large a group is, told from its text before it is built.
+"""How large a group is, computed from its text before it is built.
 
 ``parse_group`` builds what it reads. It evaluates nothing, but a few letters can name what fills
 any memory: S(1000000000), SO(100000). Text from strangers is weighed first, by the same grammar.

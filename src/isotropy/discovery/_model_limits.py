@@ -1,4 +1,4 @@
-"""What a model would take to build, told from its description before it is built.
+"""What a model would take to build, computed from its description before it is built.
 
 The weights of an equivariant network are found by solving linear equations, whose number grows with
 a power of the widths: a few letters could ask for hours. What takes some seconds is built, and the

@@ -1,4 +1,4 @@
-"""How large a representation is, told from its text before it is built.
+"""How large a representation is, computed from its text before it is built.
 
 A few letters can name one of any size: T(40), or ((V**1000)**1000)**1000, whose factors alone would
 fill the memory. Text from strangers is weighed first, by the grammar of ``parse_rep``.
