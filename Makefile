@@ -47,14 +47,14 @@ soak: $(READY) ## hostile files by the million: certificates, exported programs,
 
 clean: ## remove whatever the other targets made
 	rm -rf $(VENV) site soak dist build demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
-	find src tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src papers tests examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # torch goes first and by its exact pin: a looser requirement, met with no torch installed, fetches
 # gigabytes of CUDA. The stamp is written last, so an interrupted install starts again.
-$(READY): pyproject.toml constraints.txt oracles.txt
+$(READY): pyproject.toml papers/pyproject.toml constraints.txt oracles.txt
 	rm -f $@
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,docs]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[test,docs]' --editable ./papers
 	$(BIN)/python -m pip install --quiet --no-deps --requirement oracles.txt
 	touch $@

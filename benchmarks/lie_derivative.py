@@ -21,8 +21,8 @@ from torch import Tensor, nn
 from isotropy._run import write_json
 from isotropy.data import fetch, load
 from isotropy.equivariance import layerwise, lie_derivative
-from isotropy.papers._efficientnet_lite import efficientnet_lite, preprocess
-from isotropy.papers._vision_models import mixer_s16, resnet18, vit_tiny
+from isotropy_papers._efficientnet_lite import efficientnet_lite, preprocess
+from isotropy_papers._vision_models import mixer_s16, resnet18, vit_tiny
 
 Turns = dict[str, list[float]]
 

@@ -16,8 +16,8 @@ import torch
 from scipy.stats import spearmanr
 
 from isotropy.discovery import GridChild, LatticeSearch, ScoreTable, State, Training, replay
-from isotropy.papers import Settings
-from isotropy.papers._search_tables import grid_images, own_plan, stored_table
+from isotropy_papers import Settings
+from isotropy_papers._search_tables import grid_images, own_plan, stored_table
 
 
 def main() -> int:

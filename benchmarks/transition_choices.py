@@ -18,7 +18,6 @@ from measure import cpu_seconds
 
 from isotropy._run import generator, spawn, write_json
 from isotropy.data import Transitions
-from isotropy.papers import finzi2023_section3_6_2 as experiment
 from isotropy.rl import (
     EnvironmentSymmetry,
     TransitionModel,
@@ -30,6 +29,7 @@ from isotropy.rl import (
     make_environment,
     one_step_error,
 )
+from isotropy_papers import finzi2023_section3_6_2 as experiment
 
 _ID = "Ant-v5"
 _SEED = 12345  # the experiment has transitions of seeds 0 and 1

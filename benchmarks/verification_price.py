@@ -27,6 +27,10 @@ from isotropy.certificates import (
 )
 from isotropy.certificates._examples import Examples
 
+_SKEW = [[(i - j) * (i + j + 1) for j in range(6)] for i in range(6)]
+GENERATED = f"Group(algebra=[{_SKEW},{[[2 * int(i == j) for j in range(6)] for i in range(6)]}])"
+REFLECTION = f"Group(discrete=[{[[int(i == j) - 0.25 for j in range(8)] for i in range(8)]}])"
+
 CASES: dict[str, tuple[str, tuple[int, ...], int, int, str]] = {
     "small": ("mlp-5", (2,), 150, 8, "dense"),
     "lenet": ("lenet5", (1, 28, 28), 2000, 1000, "kronecker-orthonormal"),
@@ -45,6 +49,8 @@ CASES: dict[str, tuple[str, tuple[int, ...], int, int, str]] = {
     "shared": ("mlp-64 shared Z(1000)", (1000,), 50, 10, "kronecker"),
     "rotations": ("mlp-300-300 equivariant SO(5) 2*V", (10,), 100, 50, "kronecker"),
     "linear": ("mlp-300 equivariant SL(6) V", (6,), 100, 50, "kronecker"),
+    "generated": (f"mlp-300 equivariant {GENERATED} T(2)+V", (42,), 100, 50, "kronecker"),
+    "generated, 8": (f"mlp-300 equivariant {REFLECTION} V", (8,), 100, 50, "kronecker"),
 }
 
 

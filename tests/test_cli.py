@@ -747,7 +747,7 @@ def test_a_missing_extra_is_one_sentence(
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     outcome = command("reproduce", id)
     assert outcome.code == 2
-    assert 'pip install "isotropy[rl]"' in one_sentence(outcome)
+    assert 'pip install "gymnasium[mujoco]" stable-baselines3' in one_sentence(outcome)
 
 
 def test_other_import_errors_are_defects(command: Command) -> None:
@@ -759,3 +759,23 @@ def test_other_import_errors_are_defects(command: Command) -> None:
 
     with pytest.raises(ImportError, match="cannot import name"):
         command(app=toy)
+
+
+def test_a_verb_whose_distribution_is_broken_says_so(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from importlib.metadata import EntryPoint
+
+    from isotropy.cli import _other_verbs
+
+    broken = EntryPoint("broken", "isotropy_that_is_not_there", "isotropy.verbs")
+    monkeypatch.setattr(_other_verbs, "entry_points", lambda group: (broken,))
+    other = typer.Typer()
+    monkeypatch.setattr(_other_verbs, "app", other)
+    _other_verbs.add_other_verbs()
+    outcome = command("broken", "--deeply", "now", app=other)
+    assert outcome.code == 2
+    assert "isotropy_that_is_not_there, which cannot be imported" in outcome.err
+    absent = command("reproduce", "finzi2023/table2.2", "--quick", app=other)
+    assert absent.code == 2
+    assert "pip install ./papers" in absent.err

@@ -41,6 +41,13 @@ def pair():
 
 def other_inputs():
     return nn.Linear(7, 2)
+
+def particular():
+    class Particular(nn.Linear):
+        def forward(self, x):
+            assert x.shape[1] == 6, "only of six columns"
+            return super().forward(x)
+    return Particular(2, 2)
 """
 
 
@@ -387,6 +394,7 @@ def test_an_early_interruption_leaves_nothing(
         (["nets.py", "data.npz"], "expected path/to/module.py:factory"),
         (["nets.py:absent", "data.npz"], "got 'absent'"),
         (["nets.py:other_inputs", "data.npz"], "expected a model that runs on these inputs"),
+        (["nets.py:particular", "data.npz"], "got AssertionError: only of six columns"),
         (["lenet5", "data.npz"], "expected inputs (channels, h, w) for lenet5"),
         (["mlp-4", "absent.npz"], "absent.npz: expected a file or folder"),
         (["mlp-4", "data.npz", "--delta", "1"], "expected --delta between 0 and 1, got 1.0"),
@@ -407,7 +415,17 @@ def test_an_early_interruption_leaves_nothing(
         (["mlp-4", "data.npz", "--split", "test"], "pair of arrays such as x and y of the split"),
     ],
     ids=[
-        *("network", "no factory", "no name", "misfit", "shape", "no data", "delta", "delta 0"),
+        *(
+            "network",
+            "no factory",
+            "no name",
+            "misfit",
+            "guard",
+            "shape",
+            "no data",
+            "delta",
+            "delta 0",
+        ),
         *("classes", "dimension", "levels", "projector", "rate", "minutes", "percent", "symmetry"),
         *("tolerance", "pickle", "no start", "folder", "no folder", "split"),
     ],
@@ -426,7 +444,10 @@ def test_bad_input_is_one_sentence(
         (["data.npz", "absent.npz"], "absent.npz: expected a file or folder"),
         (["data.npz", "data.npz", "--arch", "nets.py:absent"], "got 'absent'"),
         (["data.npz", "data.npz", "--checkpoint", "w.safetensors"], "w.safetensors"),
-        (["data.npz", "data.npz", "--checkpoint", "w.pkl"], "could run any code"),
+        (
+            ["data.npz", "data.npz", "--checkpoint", "w.pkl"],
+            "expected weights in a .safetensors file",
+        ),
     ],
     ids=["no certificate", "no data", "no module", "no checkpoint", "pickle"],
 )

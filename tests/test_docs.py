@@ -4,6 +4,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from runpy import run_path
 from typing import NamedTuple
 
 import pytest
@@ -119,3 +120,13 @@ def test_the_checker_itself(tmp_path: Path) -> None:
     assert says("3: as expected", "3")
     assert not says("3: as expected", "4")
     assert not says("30", "3")
+
+
+TABLES = run_path(str(ROOT / "docs" / "result_tables.py"))
+
+
+@pytest.mark.parametrize("name", TABLES["TABLES"])
+def test_tables_are_those_of_the_results(name: str) -> None:
+    page, made = TABLES["TABLES"][name]
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert TABLES["with_table"](text, name, made()) == text, "run docs/result_tables.py"

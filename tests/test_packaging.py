@@ -53,8 +53,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert about + "licenses/LICENSE" in names
     assert {name for name in names if not name.startswith(about)} == package
     tables = r"/data/uci/(README\.md|\w+/\w+\.csv\.gz)"
-    searches = r"/papers/search_tables/[\w-]+\.safetensors"
-    assert all(re.search(rf"(\.py|/py\.typed|{tables}|{searches})$", name) for name in package)
+    assert all(re.search(rf"(\.py|/py\.typed|{tables})$", name) for name in package)
 
 
 def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
@@ -77,4 +76,13 @@ def test_the_wheel_works_in_an_empty_environment(wheel: Path, tmp_path: Path) ->
         call(programs / "isotropy", "basis", "Z(4)", "V>>V", "--json", cwd=elsewhere)
     )
     assert (answer["dim"], answer["rank"]) == (16, 4)
+    alone = subprocess.run(
+        [programs / "isotropy", "reproduce", "finzi2023/table2.2", "--quick"],
+        cwd=elsewhere,
+        capture_output=True,
+        text=True,
+    )
+    assert alone.returncode == 2
+    assert alone.stderr.count("\n") == 1
+    assert "pip install ./papers" in alone.stderr
     assert list(elsewhere.iterdir()) == []

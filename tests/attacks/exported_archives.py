@@ -202,15 +202,19 @@ _PICKLES: list[Attack] = [
     ("a pickled constant", _constant("tensor_0", saved(Trap()))),
     ("a script object", _constant("custom_obj_0", saved(Trap()))),
     ("an opaque object", _constant("opaque_obj_0", pickle.dumps(Trap()))),
+    ("a compiled library", with_files({"data/aotinductor/model/model.so": b"\x7fELF"})),
+    ("compiled code", with_files({"data/aotinductor/model/wrapper.cpp": b"int main() {}"})),
+    ("another back end", with_files({"data/executorch/model.pte": b""})),
+    ("weights elsewhere", with_files({"xl_model_weights/model_param_config.json": b"{}"})),
+]
+
+# Example inputs are made anew, and those of the file are not read.
+UNREAD_INPUTS: list[Attack] = [
     ("pickled example inputs", with_files({EXAMPLES: saved(Trap())})),
     ("example inputs, plain pickle", with_files({EXAMPLES: pickle.dumps(Trap())})),
     ("example inputs by position", with_files({EXAMPLES: pickle.dumps(((Trap(),), {}), 4)})),
     ("example inputs, half a zip", with_files({EXAMPLES: saved(Trap())[:-9]})),
     ("example inputs, two pickles", with_files({EXAMPLES: _two_pickles()})),
-    ("a compiled library", with_files({"data/aotinductor/model/model.so": b"\x7fELF"})),
-    ("compiled code", with_files({"data/aotinductor/model/wrapper.cpp": b"int main() {}"})),
-    ("another back end", with_files({"data/executorch/model.pte": b""})),
-    ("weights elsewhere", with_files({"xl_model_weights/model_param_config.json": b"{}"})),
 ]
 
 # --- tensors ----------------------------------------------------------------------------------

@@ -80,6 +80,25 @@ def _hint(graph: dict[str, Any]) -> None:
     size["hint"] = {"as_int": PAYLOAD}
 
 
+def _sum_of_symbols(*more: str) -> str:
+    symbols = [f"Symbol('s{i}', positive=True, integer=True)" for i in range(1, 13)]
+    return f"Add({', '.join([*symbols, *more])})"
+
+
+def _divided_power(division: str) -> Callable[[], bytes]:
+    """What PyTorch takes a greatest common divisor of, with a million terms."""
+    power = f"Pow({_sum_of_symbols()}, Integer(13))"
+    return _expression(f"{division}({power}, {_sum_of_symbols('Integer(1)')})")
+
+
+def _many_divisions(graph: dict[str, Any]) -> None:
+    """Divisions that each take a hundredth of a second."""
+    text = f"FloorDiv(Pow(Add({_SYMBOL}, Integer(1)), Integer(9)), Add({_SYMBOL}, Integer(1)))"
+    size = {"as_expr": {"expr_str": text, "hint": None}}
+    graph["tensor_values"]["input"]["sizes"] = [size] * 60
+    graph["tensor_values"]["input"]["strides"] = [size] * 60
+
+
 def _inner_size(graph: dict[str, Any]) -> None:
     (branch,) = [n for n in graph["nodes"] if n["target"].endswith(".cond")]
     inner = branch["inputs"][1]["arg"]["as_graph"]["graph"]["tensor_values"]
@@ -120,6 +139,19 @@ _EXPRESSIONS: list[Attack] = [
     (
         "a maximum of many",
         _expression(f"Max({','.join(f'Mod({_SYMBOL},Integer({k}))' for k in range(2, 90))})"),
+    ),
+    *((f"{name} of a power", _divided_power(name)) for name in ("FloorDiv", "Mod", "CeilDiv")),
+    (
+        "a product of sums",
+        _expression(f"FloorDiv(Mul({', '.join([_sum_of_symbols()] * 12)}), {_sum_of_symbols()})"),
+    ),
+    ("many divisions by sums", with_graph(_many_divisions)),
+    (
+        "a choice that SymPy does not end",
+        _expression(
+            "Piecewise(ExprCondPair(Integer(1), GreaterThan(Integer(5), "
+            f"ToFloat(Rational(-2, 7)))), ExprCondPair({_SYMBOL}, true))"
+        ),
     ),
     ("in a stride", with_graph(_stride)),
     ("in an offset", with_graph(_offset)),
@@ -195,6 +227,34 @@ def _from_file(graph: dict[str, Any]) -> None:
     }
 
 
+def _kind_as_number(graph: dict[str, Any]) -> None:
+    x = graph["nodes"][0]["inputs"][0]["arg"]
+    graph["nodes"][0] |= {
+        "target": "torch.ops.aten.softmax.int",
+        "inputs": [
+            {"name": "self", "arg": x, "kind": 1},
+            {"name": "dim", "arg": {"as_int": 1}, "kind": 1},
+            {"name": "dtype", "arg": {"as_int": 2**62}, "kind": 1},
+        ],
+    }
+
+
+# These trust sizes, strides, lengths or scales that they are given.
+_BEYOND = [
+    "_reshape_alias.default",
+    "as_strided_.default",
+    "as_strided_scatter.default",
+    "gru.data",
+    "lstm.data",
+    "rnn_relu.data",
+    "rnn_tanh.data",
+    "_native_batch_norm_legit.default",
+    "linalg_lstsq.default",
+    "_scaled_dot_product_flash_attention_for_cpu.default",
+    "upsample_nearest1d.default",
+    "upsample_bicubic2d.default",
+    "_upsample_nearest_exact1d.default",
+]
 _VMAP = "torch._functorch.predispatch"
 _SHELL = _text(f"touch {MARK}")
 _OPERATORS: list[Attack] = [
@@ -215,6 +275,8 @@ _OPERATORS: list[Attack] = [
     ("unchecked pivots", _calls("torch.ops.aten.linalg_lu_solve.default")),
     ("unchecked sparse indices", _calls("torch.ops.aten._sparse_coo_tensor_unsafe.default")),
     ("pointers in tensors", _calls("torch.ops.aten.fbgemm_linear_fp16_weight.default")),
+    *((f"beyond a tensor: {name}", _calls(f"torch.ops.aten.{name}")) for name in _BEYOND),
+    ("a kind that is any number", with_graph(_kind_as_number)),
     ("an output argument", _calls("torch.ops.aten.add.out")),
     ("strings of TorchScript", _calls("torch.ops.aten.add.str", _text("a", "a"), _text("b", "b"))),
     ("powers of TorchScript", _calls("torch.ops.aten.pow.int")),
@@ -323,7 +385,6 @@ _NAMES: list[Attack] = [
     ("a named argument", _call(_named_argument, "inputs")),
     ("a constant's text", with_program(_constant_text, "inputs")),
     ("a key of inputs", _key_of_inputs),
-    ("a stack trace", with_graph(_stack_trace)),
 ]
 
 # --- nestings ---------------------------------------------------------------------------------
@@ -411,6 +472,15 @@ _REST: list[Attack] = [
     ("half of the graph", _graph_text(lambda text: text[: len(text) // 2])),
     ("a list for a graph", with_files({GRAPH: b"[]"})),
     ("no graph", with_files({GRAPH: b"{}"})),
+]
+
+# What is not read, and does nothing.
+UNREAD_REMARKS: list[Attack] = [
+    ("a stack trace", with_graph(_stack_trace)),
+    (
+        "remarks on the graph",
+        with_program(lambda program: program["graph_module"].update(metadata={"x": PAYLOAD})),
+    ),
 ]
 
 GRAPH_ATTACKS: list[Attack] = [

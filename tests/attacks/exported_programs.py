@@ -24,14 +24,16 @@ from attacks.exported_archives import (
     MARK,
     PAYLOAD,
     TRAP,
+    UNREAD_INPUTS,
     WEIGHTS,
     Attack,
     packed,
 )
-from attacks.exported_graphs import GRAPH_ATTACKS
+from attacks.exported_graphs import GRAPH_ATTACKS, UNREAD_REMARKS
 from isotropy.data import load_model
 
 ATTACKS: list[Attack] = [*ARCHIVE_ATTACKS, *GRAPH_ATTACKS]
+UNREAD: list[Attack] = [*UNREAD_INPUTS, *UNREAD_REMARKS]
 
 _TEXTS = [
     PAYLOAD,

@@ -268,6 +268,9 @@ def numbers(chance: random.Random) -> Group:
         return Conjugate(inner, np.float16(change).astype(np.float64))
     d = chance.choice([1, 2, 2, 3, 3, 4])
     made = [_matrix(chance, rng, d) for _ in range(chance.randint(1, 2))]
+    if chance.random() < 0.15:  # two that are one but for little, which rounding could decide
+        near = made[0][0] + 10.0 ** -chance.uniform(5, 14) * rng.normal(size=(d, d))
+        made = [made[0], (np.float32(near).astype(float), made[0][1])]
     spans = [m for m, discrete in made if not discrete]
     return Group([m for m, discrete in made if discrete], algebra=spans, d=d)
 

@@ -23,11 +23,8 @@ Tensor = tuple[int, ...]
 KINDS: tuple[Tensor, ...] = ((), (1,), (1, 1), (-1,), (1, -1), (-1, -1))
 
 TOLERANCE = 1e-9  # singular values below, as a share of the largest, are zero
-# between these, another solver may decide otherwise: a decomposition of the same constraints, as
-# the library's is for small tensors of discrete groups, or any
-UNCLEAR_TO_THE_SAME = (3e-10, 3e-9)
-UNCLEAR_TO_ANY = (1e-11, 1e-8)
-LARGEST_SAME = 1000
+# between these, the same decomposition on another machine may decide otherwise
+UNCLEAR = (3e-10, 3e-9)
 _ROUNDING = 1e-12
 _DIRECT = 300
 
@@ -81,10 +78,7 @@ def _invariants(group: Group, tensor: Tensor) -> np.ndarray:
         factors = {1: change, -1: np.linalg.inv(change).T}
         found = _invariants(group.parts[0], tensor)
         return np.linalg.qr(reduce(np.kron, [factors[f] for f in tensor]) @ found)[0]
-    size = group.d ** len(tensor)
-    same = not generators(group)[1] and size <= LARGEST_SAME
-    unclear = UNCLEAR_TO_THE_SAME if same else UNCLEAR_TO_ANY
-    return _null_space(_constraints(group, tensor), size, unclear)
+    return _null_space(_constraints(group, tensor), group.d ** len(tensor))
 
 
 def _constraints(group: Group, tensor: Tensor) -> list[csr_array]:
@@ -113,9 +107,7 @@ def _constraints(group: Group, tensor: Tensor) -> list[csr_array]:
     ]
 
 
-def _null_space(
-    constraints: list[csr_array], size: int, unclear: tuple[float, float]
-) -> np.ndarray:
+def _null_space(constraints: list[csr_array], size: int) -> np.ndarray:
     if not constraints:
         return np.eye(size)
     if size <= _DIRECT:
@@ -138,7 +130,7 @@ def _null_space(
         singular = np.pad(singular, (0, near.shape[1] - len(singular)))
         right = turned @ near.T
     share = singular / largest
-    between = share[(unclear[0] < share) & (share < unclear[1])]
+    between = share[(UNCLEAR[0] < share) & (share < UNCLEAR[1])]
     if len(between):
         raise Outside(f"a rank is unclear: a singular value is {between.min():.1e}")
     return right[share <= TOLERANCE].T

@@ -133,8 +133,8 @@ def _fastfood(w: np.ndarray, seed: int, D: int) -> np.ndarray:
     mixed = _hadamard(padded * _signs(words(seed, signs, total)).reshape(shape))
     mixed = np.take_along_axis(mixed, _order(words(seed, order, total).reshape(shape)), 1)
     numbers = normals(seed, lengths, total).reshape(shape)
-    with np.errstate(invalid="ignore"):  # a block of one may be a zero
-        numbers = numbers / np.sqrt(D * (numbers * numbers).sum(1, keepdims=True))
+    numbers[(numbers == 0).all(1)] = 1.0
+    numbers = numbers / np.sqrt(D * (numbers * numbers).sum(1, keepdims=True))
     return _hadamard(mixed * numbers).ravel()[:D]
 
 

@@ -146,13 +146,14 @@ def total(kind: str, workers: int, seed: int, out: Path) -> dict[str, Any]:
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
     ).stdout.strip()
+    cases = sum(seen.values())
     return {
         "kind": kind,
-        "command": " ".join(["python", "tests/attacks/soak.py", *sys.argv[1:]]),
+        "command": f"python tests/attacks/soak.py --kind {kind} --cases {cases} --seed {seed}",
         "commit": commit,
         "seed": seed,
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
-        "cases": sum(seen.values()),
+        "cases": cases,
         "seen": dict(seen.most_common()),
         "failed": sum(count for what, count in seen.items() if what.startswith("FAILED")),
         "slowest_cpu_seconds": round(max(state["slowest"] for state in states), 2),

@@ -51,6 +51,21 @@ def test_what_was_planted_is_solved_anew(
     torch.testing.assert_close(found @ found.mT, truth @ truth.mT)
 
 
+@pytest.mark.parametrize("rep", [TURNED, ROTATED], ids=["dense", "factored"])
+@pytest.mark.parametrize("after", ["overwritten", "cut short"])
+def test_what_happens_to_a_file_after_it_was_read(rep: Rep, after: str, folder: Path) -> None:
+    """No number is left in the file, where others could change it, or take it away."""
+    path = kept(rep, folder)
+    basis = equivariant_basis(rep, cache=BasisCache())
+    truth = basis.dense().clone()
+    with path.open("r+b") as file:
+        if after == "cut short":
+            file.truncate(0)
+        else:
+            file.write(b"\x40" * path.stat().st_size)
+    torch.testing.assert_close(basis.dense(), truth)
+
+
 def test_honest_files_are_read(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for rep in (TURNED, ROTATED):
         equivariant_basis(rep, cache=BasisCache())

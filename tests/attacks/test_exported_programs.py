@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from attacks.exported_archives import HONEST, MARK, PAYLOAD, with_files
-from attacks.exported_programs import ATTACKS, honest, judge, mutated
+from attacks.exported_programs import ATTACKS, UNREAD, honest, judge, mutated
 from isotropy.data import load_model
 
 MUTATIONS = 60
@@ -19,6 +19,11 @@ MUTATIONS = 60
 @pytest.mark.parametrize(("name", "build"), ATTACKS, ids=[name for name, _ in ATTACKS])
 def test_it_is_refused(tmp_path: Path, name: str, build: Callable[[], bytes]) -> None:
     assert judge(build(), tmp_path) == "refused"
+
+
+@pytest.mark.parametrize(("name", "build"), UNREAD, ids=[name for name, _ in UNREAD])
+def test_it_is_not_read(tmp_path: Path, name: str, build: Callable[[], bytes]) -> None:
+    assert judge(build(), tmp_path) == "loaded"
 
 
 def test_every_attack_is_another() -> None:
@@ -63,12 +68,15 @@ def test_what_is_not_needed_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
+        ("FloorDiv of a power", r"expected an expression of sizes, got .*, which has too many t"),
+        ("many divisions by sums", r"expected sizes that SymPy evaluates in seconds, got too many"),
+        ("a kind that is any number", r"expected a value of kind Optional\[ScalarType\], got"),
         ("a call", r"expected an expression of sizes, got \"__import__\('pathlib'\)\.Path"),
         ("guard: a call", r"expected a condition on the sizes of inputs, got \"__import__"),
         ("the shell", r"expected an operator on tensors, got 'torch\.serialization\.os\.system'"),
         ("an opaque object", r"expected plain tensors and a graph, got 'archive/data/constants/op"),
         ("sizes beyond the file", r"expected 48000 bytes for '0\.weight', got 48"),
-        ("deflated bomb", r"got an archive that unpacks to more than its own size"),
+        ("deflated bomb", r"got a compressed archive, which PyTorch does not write"),
         ("a default that is imported", r"expected a tuple, list or dictionary, got 'collections\."),
         ("an unknown field of the program", r"this PyTorch reads, got the field 'code'"),
     ],

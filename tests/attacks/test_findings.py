@@ -123,7 +123,7 @@ def test_saving_writes_through_no_link(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "'><img src=x onerror=alert(1)>"])
 def test_names_are_letters_in_a_page(name: str, tmp_path: Path) -> None:
     folder = copied("ring", tmp_path)
-    for place in ("name", "action", "method", "group", "trivial", "notes.0", "comparison.loss"):
+    for place in ("name", "action", "method", "trivial", "notes.0", "comparison.loss"):
         changed(place, name)(folder)
     many = {"classes": {"action": name, name: name}, "discrete": {"name": name, "holds": True}}
     many["layers"] = {"layer": name, name: name, "lee": {name: 1.0}, "history": [{name: 1.0}]}
@@ -136,7 +136,13 @@ def test_names_are_letters_in_a_page(name: str, tmp_path: Path) -> None:
     changed("reading", name, file="findings.json")(folder)
     changed("notes", [name] * 5, file="findings.json")(folder)
     changed("stopped", name, file="findings.json")(folder)
-    found = Findings.load(folder)
+    without_symmetry = copied("ends", tmp_path)
+    changed("group", name)(without_symmetry)
+    assert_plain(Findings.load(folder), name)
+    assert_plain(Findings.load(without_symmetry), name)
+
+
+def assert_plain(found: Findings, name: str) -> None:
     for page in (finding_page(found), found._repr_html_(), found[0]._repr_html_()):
         assert name not in page
         assert "<img src=x" not in page

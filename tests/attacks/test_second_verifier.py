@@ -452,6 +452,12 @@ def test_components_that_nearly_commute(small: float) -> None:
     refused_or_agreed_on(Group([[[0.0, -1], [1, 0]], near]))
 
 
+@pytest.mark.parametrize("small", NEAR)
+def test_algebras_that_nearly_commute(small: float) -> None:
+    near = np.float32([[0, -1], [1, small]]).astype(float)
+    refused_or_agreed_on(Group(algebra=[[[0.0, -1], [1, 0]], near]))
+
+
 def test_permutations_in_another_basis() -> None:
     """Whether P h P⁻¹ is a signed permutation must not depend on how a product is rounded."""
     change = [[1, -0.067138671875], [0.01326751708984375, 0.4599609375]]

@@ -98,9 +98,12 @@ def test_rows_that_were_copied_are_counted_and_named() -> None:
     verdict = verify(certificate, table)
     assert verdict.verdict == "verified given"
     assert verdict.details["repeated_rows"] == 540
-    assert "540 rows that occur more than once" in verdict.reason
+    assert "540 rows that repeat an earlier one" in verdict.reason
     assert certificate.notes is not None
     assert certificate.notes["repeated_rows"] == 540
+    signs = 1 - 2 * torch.randint(2, x.shape, generator=torch.Generator().manual_seed(0))
+    zeros = torch.cat([x * 0, x * 0 * signs]), torch.cat([y, y])  # negative zeros are zeros
+    assert verify(certify("mlp-8", zeros, **QUICK), zeros).details["repeated_rows"] == 118
     # the same inputs with other targets are other rows
     twice = torch.cat([x, x]), torch.cat([y, 1 - y])
     assert verify(certify("mlp-8", twice, **QUICK), twice).verdict == "verified"
@@ -178,6 +181,27 @@ def test_a_module_that_counts_its_calls() -> None:
     counting = Counting(y[:0], [])
     counting.__class__.__name__ = "Told"
     assert verify(certificate, (x, y), arch=counting).verdict == "rejected"
+
+
+class Centred(nn.Module):
+    """Looks at the other rows, and hides by how much behind a large number or in small ones."""
+
+    def __init__(self, dummy: float, scale: float) -> None:
+        super().__init__()
+        self.linear, self.dummy, self.scale = nn.Linear(2, 2), dummy, scale
+        nn.init.eye_(self.linear.weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = self.scale * self.linear(x - x.mean(0))
+        return torch.cat([out, torch.full_like(out[:, :1], self.dummy)], 1)
+
+
+@pytest.mark.parametrize(("dummy", "scale"), [(-1e12, 100.0), (-1e-9, 1e-10)])
+def test_a_module_that_hides_what_it_sees_of_other_rows(dummy: float, scale: float) -> None:
+    x, y = rows(300)
+    y[0] = 2  # there is a third class
+    with pytest.raises(ValueError, match="not a function of one input"):
+        certify(Centred(dummy, scale), (x, y), d=0)
 
 
 # --- prices ------------------------------------------------------------------------------------

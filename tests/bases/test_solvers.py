@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotropy import Pseudoscalar, Regular, Rep, Scalar, Symmetry, T, V, equivariant_basis
-from isotropy.bases import Basis, BlockBasis, DenseBasis, OrbitBasis, solve_dense
+from isotropy.bases import Basis, BlockBasis, DenseBasis, OrbitBasis, solve_dense, solved_anew
 from isotropy.groups import (
     O13,
     SL,
@@ -213,6 +213,52 @@ def test_the_scale_of_generators_does_not_matter(
     found = equivariant_basis(rep(scaled), cache=False)
     assert found.rank == expected.rank
     torch.testing.assert_close(projector(found), projector(expected), rtol=0, atol=1e-8)
+
+
+def test_bad_coordinates_are_solved_without_eigenvectors() -> None:
+    """Eigenvectors of condition 2·10⁵: to the fourth power, rounding is all that is left."""
+    group = Group([[1, 0]], algebra=[[[1e-5, 0], [1, 1e-7]]])
+    basis = equivariant_basis((T(2) >> T(2))(group))
+    assert basis.rank == solve_dense((T(2) >> T(2))(group)).rank == 2
+    assert basis.residual() < 1e-12
+
+
+def rotation_and_nearly_the_same(small: float) -> Group:
+    return Group(algebra=[[[0.0, -1.0], [1.0, 0.0]], [[0.0, -1.0], [1.0, small]]])
+
+
+def test_ranks_that_rounding_decides_are_refused_on_request() -> None:
+    group = rotation_and_nearly_the_same(1e-9)
+    assert equivariant_basis((V >> V)(group)).rank in (1, 2)
+    with solved_anew(clear_ranks=True), pytest.raises(ValueError, match="that rounding decides"):
+        equivariant_basis((V >> V)(group))
+
+
+@pytest.mark.parametrize(("small", "rank"), [(1e-6, 1), (1e-13, 2)])
+def test_ranks_that_are_clear_are_those_of_the_dense_solver(small: float, rank: int) -> None:
+    group = rotation_and_nearly_the_same(small)
+    with solved_anew(clear_ranks=True):
+        basis = equivariant_basis((V >> V)(group))
+    assert (basis.method, basis.rank) == ("dense", rank)
+
+
+def test_limits_hold_within_others() -> None:
+    group = rotation_and_nearly_the_same(1e-9)
+    with solved_anew():
+        equivariant_basis((V >> V)(group), method="dense")  # kept, and no answer for what follows
+        with solved_anew(clear_ranks=True):
+            with solved_anew(), pytest.raises(ValueError, match="that rounding decides"):
+                equivariant_basis((V >> V)(group))
+            with pytest.raises(ValueError, match="that rounding decides"):
+                equivariant_basis((V >> V)(group), method="dense")
+        with solved_anew(most_work=1), pytest.raises(ValueError, match="within the work allowed"):
+            equivariant_basis((V >> V)(group), method="krylov")
+
+
+def test_clear_ranks_of_generators_in_large_spaces_are_refused() -> None:
+    group = Group(algebra=[np.diag([1.0, *range(2, 18)])])
+    with solved_anew(clear_ranks=True), pytest.raises(ValueError, match="at most 4096 dimensions"):
+        equivariant_basis((T(2) >> V)(group))
 
 
 def test_opaque_operators_are_solved() -> None:

@@ -140,7 +140,7 @@ def field(**changed: Any) -> Callable[[dict[str, Any]], None]:
         (field(data="G" * 64), r"data is not a SHA-256"),
         (field(model_digest="\x1b[2J"), r"model_digest is not a SHA-256"),
         (field(model="mlp-4\x1b[2J"), r"model holds what cannot be printed"),
-        (field(model="\ud800"), r"model holds what cannot be printed"),
+        (field(model="\ud800"), r"got half of a surrogate pair"),
         (field(notes=[]), r"notes is of the wrong kind"),
         (field(notes={"test_error": "low"}), r"test error is not a share"),
         (field(notes={"test_error": 1.5}), r"test error is not a share"),
@@ -179,15 +179,15 @@ def test_headers_that_are_no_json(certificate: Certificate, old: str, new: str) 
     text = json.dumps(header_of(certificate))
     assert old in text
     forged = text.replace(old, new).encode(errors="surrogateescape")
-    with pytest.raises(Rejected, match=r"^the certificate's header is not JSON$"):
+    with pytest.raises(Rejected, match=r"^expected .* certificate's header"):
         Certificate.from_bytes(container(forged, certificate.message))
 
 
-def test_deep_headers_that_are_json_are_no_harm(certificate: Certificate) -> None:
+def test_deep_headers_are_no_harm(certificate: Certificate) -> None:
     for depth in range(880, 1000, 7):
         header = header_of(certificate)
         text = json.dumps(header).replace('"delta": 0.05', '"delta": ' + "[" * depth + "]" * depth)
-        with pytest.raises(Rejected, match=r"delta is of the wrong kind|not JSON"):
+        with pytest.raises(Rejected, match=r"nested at most 32 deep"):
             Certificate.from_bytes(container(text.encode(), certificate.message))
 
 

@@ -127,7 +127,7 @@ def _fastfood(shapes: Shapes, d: int) -> Matrix:
     for k in range(count):
         B = np.diag([-1.0 if word >= 2**63 else 1.0 for word in signs[k * n : (k + 1) * n]])
         Pi = np.eye(n)[_signed_order(order[k * n : (k + 1) * n])]
-        G = np.diag(lengths[k])
+        G = np.diag(lengths[k] if lengths[k].any() else np.ones(n))
         blocks.append(H @ G @ Pi @ H @ B / (np.linalg.norm(G) * sqrt(D)))
     return np.asarray(np.concatenate(blocks)[:D, :d])
 
@@ -247,6 +247,12 @@ def test_columns_are_about_orthonormal(kind: str, lengths: float, angles: float)
     assert float((squares - 1).square().mean().sqrt()) < lengths
     assert 0.8 < float(squares.mean()) < 1.2
     assert float((gram - squares.diag()).square().mean().sqrt()) < angles
+
+
+def test_fastfood_of_one_dimension_has_no_zero_blocks() -> None:
+    """A block is then one number, drawn from 2041, and may be zero."""
+    column = _double("fastfood", _network(9917), 1)(torch.ones(1, 1, dtype=torch.float64))
+    torch.testing.assert_close(column.abs() * column.numel() ** 0.5, torch.ones_like(column))
 
 
 @settings(max_examples=60, deadline=None)

@@ -338,7 +338,6 @@ def sprung(path: Path) -> bytes:
 @pytest.mark.parametrize(
     ("name", "sentence"),
     [
-        ("data/sample_inputs/model.pt", r"tensors as example inputs, got a pickle that could run"),
         ("data/weights/model.pt", r"expected plain tensors and a graph, got 'archive/data/weights"),
         ("data/constants/model.pt", r"expected plain tensors and a graph, got"),
         ("data/constants/opaque_obj_0", r"expected plain tensors and a graph, got"),
@@ -352,6 +351,14 @@ def test_pickles_within_a_program(
     path.write_bytes(changed(program[1], name, sprung(tmp_path / "sprung")))
     with pytest.raises(ValueError, match=sentence):
         load_model(path)
+    assert not (tmp_path / "sprung").exists()
+
+
+def test_example_inputs_are_not_read(tmp_path: Path, program: tuple[nn.Module, bytes]) -> None:
+    path, x = tmp_path / "net.pt2", torch.randn(7, 3)
+    trap = sprung(tmp_path / "sprung")
+    path.write_bytes(changed(program[1], "data/sample_inputs/model.pt", trap))
+    assert torch.allclose(load_model(path)(x), program[0](x))
     assert not (tmp_path / "sprung").exists()
 
 

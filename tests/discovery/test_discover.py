@@ -316,6 +316,8 @@ def test_outputs_on_pairs_of_inputs_come_back_from_disk(tmp_path):
     again = Findings.load(found.save(tmp_path))
     assert str(again[0].symmetry) == str(found[0].symmetry)
     np.testing.assert_allclose(again[0].predict(x), found[0].predict(x))
+    with pytest.raises(ValueError, match=r"expected inputs of \d+ numbers in each row"):
+        again[0].predict(x[:, 1:])
 
 
 @pytest.mark.parametrize("channels_first", [False, True])

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.equivariance import lee_penalty, lie_derivative
-from isotropy.papers._vision_models import Mixer, ViT
+from isotropy_papers._vision_models import Mixer, ViT
 
 
 class Attentive(nn.Module):

@@ -28,9 +28,9 @@ from isotropy.equivariance._axes import Axes, Side
 from isotropy.equivariance._lie_derivative import forward_mode
 from isotropy.groups import SO
 from isotropy.nn import EMLP
-from isotropy.papers._efficientnet_lite import efficientnet_lite
-from isotropy.papers._vision_models import Mixer, ViT, resnet18
 from isotropy.reps import Scalar, Symmetry, V
+from isotropy_papers._efficientnet_lite import efficientnet_lite
+from isotropy_papers._vision_models import Mixer, ViT, resnet18
 
 SIZE = 16
 

@@ -402,6 +402,33 @@ def test_exported_programs() -> None:
     assert stated.errors["rotation"].lee == pytest.approx(inferred.errors["rotation"].lee)
 
 
+@pytest.mark.parametrize("softmax", [False, True])
+def test_exported_programs_with_kinks(softmax: bool) -> None:
+    """Where differences of a piecewise linear network are no measure of its derivative."""
+    torch.manual_seed(0)
+    net = nn.Sequential(
+        nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 5)
+    )
+    x = images()
+    program = torch.export.export(net.eval(), (x,)).module()
+    found, expected = (
+        measure(model, x, "rotation", softmax=softmax).errors["rotation"].lee
+        for model in (program, net)
+    )
+    assert found == pytest.approx(expected)
+
+
+def test_programs_exported_in_training_mode_are_refused() -> None:
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(144, 5))
+    x = images()
+    training = torch.export.export(net.train(), (x,)).module()
+    with pytest.raises(ValueError, match=r"in evaluation mode, got one in which aten.batch_norm"):
+        measure(training, x, "rotation")
+    evaluating = torch.export.export(net.eval(), (x,)).module()
+    expected = measure(net, x, "rotation").errors["rotation"].lee
+    assert measure(evaluating, x, "rotation").errors["rotation"].lee == pytest.approx(expected)
+
+
 def test_the_public_verb_is_this_one() -> None:
     import isotropy
 

@@ -29,6 +29,10 @@ _DAMAGED = (
 )
 
 
+class OtherRun(ValueError):
+    """A checkpoint whose fingerprint is another's."""
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """Where a run keeps its state.
@@ -156,7 +160,7 @@ class Checkpoint:
             )
         found = metadata.get("fingerprint")
         if found != self.fingerprint:
-            raise ValueError(
+            raise OtherRun(
                 f"expected a checkpoint of the run {_brief(self.fingerprint)}, "
                 f"got one of the run {_brief(found)} in {path!r}"
             )

@@ -44,6 +44,21 @@ def terminal_line(text: str) -> str:
     return _LINES.sub(lambda match: _spelled(match[0]), terminal_text(text))
 
 
+def plain_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    r"""Names in which control characters are spelled, as a terminal shows them.
+
+    What is found speaks of these names, and files with others are refused.
+
+    Args:
+        names: Of columns or classes.
+
+    Example:
+        >>> plain_names(("mass\n(kg)", "\x1b[2J"))
+        ('mass\n(kg)', '\\x1b[2J')
+    """
+    return tuple(terminal_line(name) if ACTING.search(name) else name for name in names)
+
+
 def terminal_json(text: str) -> str:
     r"""JSON with such characters as JSON's own escapes, which change nothing of what it says.
 

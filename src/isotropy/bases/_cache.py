@@ -19,7 +19,7 @@ from isotropy import __version__
 from isotropy.bases._basis import Basis
 from isotropy.bases._cache_files import read_basis, write_basis
 from isotropy.bases._dense import DenseBasis
-from isotropy.bases._null_space import strict_solving
+from isotropy.bases._null_space import ranks_must_be_clear, strict_solving
 from isotropy.bases._orbits import OrbitBasis
 from isotropy.bases._zero_weight import ZeroWeightBasis
 from isotropy.groups import Group
@@ -125,7 +125,8 @@ def solved_anew(*, most_work: float = inf, clear_ranks: bool = False) -> Iterato
     """Solve every basis anew while this is open, and read no file.
 
     For work whose result must not depend on what others could write, such as checking a
-    certificate. Equal blocks are solved once all the same; within another one, it has no effect.
+    certificate. Equal blocks are solved once all the same. Within another one the stricter of both
+    limits hold.
 
     Args:
         most_work: How many numbers iterative solvers may go over in all; beyond it they end in a
@@ -141,10 +142,9 @@ def solved_anew(*, most_work: float = inf, clear_ranks: bool = False) -> Iterato
         ...     equivariant_basis((V >> V)(SO(3))).rank
         1
     """
-    if not current_cache().disk:
-        yield
-        return
-    token = _CURRENT.set(BasisCache(disk=False))
+    # what was solved without clear ranks is no answer where they are asked for
+    kept = not current_cache().disk and (ranks_must_be_clear() or not clear_ranks)
+    token = _CURRENT.set(current_cache() if kept else BasisCache(disk=False))
     try:
         with strict_solving(most_work, clear_ranks):
             yield

@@ -4,14 +4,15 @@ Whoever can write the cache folder could plant a basis of another space. So what
 counts for nothing until
 
 - it holds the digest of its key and of its numbers (a flipped bit, a renamed file);
-- its tensors have the shapes and types that the representation asks for, before they are read;
+- its tensors have the shapes and types that the representation asks for;
 - its numbers are finite, and its columns orthonormal on random coordinates;
 - on a random vector, Q Q† is the orthogonal projection on the symmetric vectors, found from the
   constraints alone by conjugate gradients. This shows vectors that are not symmetric as well as
   symmetric ones that are missing. The vector is drawn anew each time, so that no file can be
   made to suit it.
 
-Whatever fails is solved anew. Orbits are never kept on disk: reading and checking them takes as
+A file is copied whole before it is looked at, so that no later change of it matters. Whatever fails
+is solved anew. Orbits are never kept on disk: reading and checking them takes as
 long as finding them.
 """
 
@@ -23,11 +24,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import Tensor
 
-from isotropy._run import atomic_write, cache_folder
+from isotropy._run import atomic_write, cache_folder, require_memory
+from isotropy._run._bounded_json import bounded_json, utf8_text
 from isotropy.bases._basis import Basis
 from isotropy.bases._dense import DenseBasis
 from isotropy.bases._krylov import constraint_gram
@@ -61,19 +63,23 @@ def read_basis(key: str, rep: Rep, method: str) -> Basis | None:
     if path is None or not path.is_file():
         return None
     try:
-        with safe_open(path, framework="pt") as file:
-            names = list(file.keys())
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
-            if not _shapes_fit(shapes, rep):
-                return None
-            tensors = {name: file.get_tensor(name) for name in names}
-            declared = (file.metadata() or {}).get(_DIGEST)
-        if declared != _digest(key, tensors):
+        require_memory(3 * path.stat().st_size, "a basis that was kept", "it is solved anew")
+        content = path.read_bytes()
+        tensors = load(content)
+        shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        if not _shapes_fit(shapes, rep) or _declared(content) != _digest(key, tensors):
             return None
         basis = _from_tensors(rep, tensors, method)
         return basis if basis is not None and _is_the_basis(basis) else None
     except (OSError, SafetensorError, ValueError, RuntimeError):
         return None  # damaged, or too hard to check
+
+
+def _declared(content: bytes) -> object:
+    """The digest that a file holds of itself; its header is JSON, of a length that comes first."""
+    header = content[8 : 8 + int.from_bytes(content[:8], "little")]
+    found = bounded_json(utf8_text(header, "a header"), "a header").get("__metadata__")
+    return found.get(_DIGEST) if isinstance(found, dict) else None
 
 
 def _path(key: str) -> Path | None:
@@ -130,7 +136,7 @@ def _from_tensors(rep: Rep, tensors: dict[str, Tensor], method: str) -> Basis | 
             return None
     if "q" in tensors:
         q = tensors["q"]
-        # cloned, because the numbers in a mapped file need not lie where complex ones must
+        # cloned, because the numbers of a file need not lie where complex ones must
         return DenseBasis(rep, torch.view_as_complex(q.clone()) if rep.is_complex else q, method)
     index = tensors["index"]
     if index.dtype != torch.int64 or bool((index.diff() <= 0).any()):

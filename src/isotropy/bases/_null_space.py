@@ -34,14 +34,22 @@ _RANKS_CLEAR: ContextVar[bool] = ContextVar("whether ranks must be clear", defau
 
 @contextmanager
 def strict_solving(most_work: float, clear_ranks: bool) -> Iterator[None]:
-    """Let iterations go over so many numbers in all, and refuse ranks that rounding decides."""
+    """Let iterations go over so many numbers in all, and refuse ranks that rounding decides.
+
+    Within another one, the stricter of both hold.
+    """
     work = _WORK_LEFT.set(min(most_work, _WORK_LEFT.get()))
-    ranks = _RANKS_CLEAR.set(clear_ranks)
+    ranks = _RANKS_CLEAR.set(clear_ranks or _RANKS_CLEAR.get())
     try:
         yield
     finally:
         _WORK_LEFT.reset(work)
         _RANKS_CLEAR.reset(ranks)
+
+
+def ranks_must_be_clear() -> bool:
+    """Whether solving stands under ``strict_solving`` with clear ranks."""
+    return _RANKS_CLEAR.get()
 
 
 def require_clear(shares: Array, unclear: tuple[float, float] = UNCLEAR) -> None:
@@ -51,7 +59,7 @@ def require_clear(shares: Array, unclear: tuple[float, float] = UNCLEAR) -> None
         ValueError: If there are such.
     """
     between = (shares > unclear[0]) & (shares < unclear[1])
-    if _RANKS_CLEAR.get() and between.any():
+    if ranks_must_be_clear() and between.any():
         raise ValueError(
             "expected generators whose symmetric vectors are clear, got some that rounding "
             f"decides: a singular value is {shares[between].min():.0e} of the largest"

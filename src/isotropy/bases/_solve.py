@@ -14,10 +14,16 @@ from isotropy.bases._change_of_basis import in_good_coordinates, solve_rebased
 from isotropy.bases._dense import solve_dense
 from isotropy.bases._invariant_theory import solve_invariant_theory
 from isotropy.bases._krylov import solve_krylov
+from isotropy.bases._null_space import ranks_must_be_clear
 from isotropy.bases._orbits import is_solvable_by_orbits, solve_orbits
 from isotropy.bases._product_rules import expanded, is_kronecker, solve_kronecker, without_place
 from isotropy.bases._wreath import is_solvable_by_wreath_rule, solve_wreath
-from isotropy.bases._zero_weight import is_solvable_by_zero_weight, solve_zero_weight
+from isotropy.bases._zero_weight import (
+    ZeroWeightBasis,
+    is_solvable_by_zero_weight,
+    solve_zero_weight,
+)
+from isotropy.groups import Group
 from isotropy.reps import Product, Rep, Symmetry, without_duals
 
 Method = Literal["auto", "orbits", "zero-weight", "invariant-theory", "krylov", "dense"]
@@ -30,6 +36,10 @@ _SOLVERS: dict[str, Callable[[Rep], Basis]] = {
     "dense": solve_dense,
 }
 LARGEST_DENSE = 1000
+# of tensors of order four in eight dimensions, the largest that a certificate can ask for
+LARGEST_CLEAR = 4096
+# zero-weight bases in coordinates so bad that rounding is more than this are solved otherwise
+_WORST_RESIDUAL = 1e-8
 
 
 def equivariant_basis(
@@ -91,6 +101,8 @@ def _solve(
         return _solve_alone(plain, method, cache).of(rep)
     if is_solvable_by_orbits(plain):
         return _solve_alone(plain, "orbits", cache).of(rep)
+    if ranks_must_be_clear() and any(type(group) is Group for group in plain.groups):
+        return _solve_clearly(plain, cache).of(rep)
     through_parts = expanded(plain)
     if through_parts != plain:
         return solve(through_parts).of(rep)
@@ -102,7 +114,26 @@ def _solve(
         return solve_rebased(plain, *good, solve).of(rep)
     if is_solvable_by_wreath_rule(plain):
         return solve_wreath(plain, solve).of(rep)
-    return _solve_alone(plain, _choose(plain), cache).of(rep)
+    return _solve_any(plain, cache).of(rep)
+
+
+def _solve_clearly(rep: Rep, cache: BasisCache) -> Basis:
+    """Matrices of anyone's choice: by the plainest solver, so that others can follow its rank."""
+    if rep.size() > LARGEST_CLEAR:
+        raise ValueError(
+            f"expected at most {LARGEST_CLEAR} dimensions of a group given by generators, got "
+            f"{rep.size()}"
+        )
+    return _solve_alone(rep, "dense", cache)
+
+
+def _solve_any(rep: Rep, cache: BasisCache) -> Basis:
+    if is_solvable_by_zero_weight(rep):
+        found = _solve_alone(rep, "zero-weight", cache)
+        assert isinstance(found, ZeroWeightBasis)
+        if found.is_unitary or found.residual() <= _WORST_RESIDUAL:
+            return found
+    return _solve_alone(rep, "dense" if rep.size() <= LARGEST_DENSE else "krylov", cache)
 
 
 def _solve_alone(rep: Rep, solver: str, cache: BasisCache) -> Basis:
@@ -112,9 +143,3 @@ def _solve_alone(rep: Rep, solver: str, cache: BasisCache) -> Basis:
         found = _SOLVERS[solver](rep)
         cache.put(found, solver, time.perf_counter() - start)
     return found
-
-
-def _choose(rep: Rep) -> str:
-    if is_solvable_by_zero_weight(rep):
-        return "zero-weight"
-    return "dense" if rep.size() <= LARGEST_DENSE else "krylov"

@@ -107,12 +107,16 @@ def eigenbasis_of(factor: Rep, group: Group) -> Eigenbasis | None:
     roots = inverse @ np.tensordot(torus.root_vectors, algebra, 1) @ vectors
     moves = [factor._rho(parts_of_element(group, h)).dense().numpy() for h in group.discrete]
     discrete = np.array([inverse @ h @ vectors for h in moves]).reshape(-1, *toral.shape)
-    unitary = np.abs(vectors.conj().T @ vectors - np.eye(len(toral))).max() < 1e-12
     # a representation of your own may be anything; of skew matrices by skew ones is safe
     skew = group.is_unitary and np.abs(algebra + algebra.conj().transpose(0, 2, 1)).max() < _ZERO
     keeps = isinstance(factor, Vector | Determinant) or bool(skew)
     cleaned = _cleaned(roots), _cleaned(discrete)
-    return Eigenbasis(weights, vectors, *cleaned, bool(unitary), keeps)
+    return Eigenbasis(weights, vectors, *cleaned, is_unitary(vectors), keeps)
+
+
+def is_unitary(vectors: Array) -> bool:
+    """Whether columns are orthonormal to rounding."""
+    return bool(np.abs(vectors.conj().T @ vectors - np.eye(len(vectors))).max() < 1e-12)
 
 
 def _diagonalise(matrix: Array, *, real: bool) -> tuple[Array, Array] | None:

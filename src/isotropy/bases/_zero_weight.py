@@ -27,7 +27,7 @@ from isotropy.bases._null_space import (
     null_space,
     require_clear,
 )
-from isotropy.bases._toral import Eigenbasis, Torus, eigenbasis_of, torus_of
+from isotropy.bases._toral import Eigenbasis, Torus, eigenbasis_of, is_unitary, torus_of
 from isotropy.groups import Group
 from isotropy.reps import Product, Rep
 
@@ -58,6 +58,11 @@ class ZeroWeightBasis(Basis):
         self.index = index
         self.null = null
         self.rank = null.shape[1]
+
+    @property
+    def is_unitary(self) -> bool:
+        """Whether all eigenvectors are orthonormal, so that no rounding error is magnified."""
+        return all(is_unitary(s.numpy()) for s in self.vectors)
 
     def _combine(self, beta: Tensor) -> Tensor:
         dtype = torch.promote_types(beta.dtype, torch.complex32)

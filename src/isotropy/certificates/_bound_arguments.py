@@ -71,6 +71,17 @@ def check_delta(delta: float) -> None:
         raise ValueError(f"expected delta between 0 and 1, both excluded, got {delta}")
 
 
+def confidence(delta: float) -> str:
+    """The probability 1 − δ in digits, or in δ where ten digits would show a one.
+
+    Example:
+        >>> confidence(0.05), confidence(1e-12)
+        ('0.95', '1 - 1e-12')
+    """
+    digits = f"{1 - delta:.10g}"
+    return digits if digits != "1" else f"1 - {delta:g}"
+
+
 def checked_number(name: str, value: float) -> float:
     """A number as a float.
 

@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from isotropy._run import atomic_write
+from isotropy.certificates._bound_arguments import confidence
 from isotropy.certificates._bounds import Bound
 from isotropy.certificates._header import MOST_HEADER, MOST_MESSAGE, checked_header
 from isotropy.certificates._hypothesis import Hypothesis
@@ -114,7 +115,7 @@ class Certificate:
     def __str__(self) -> str:
         return (
             f"{self.model}: risk at most {100 * self.bound:.2f} % with probability "
-            f"{1 - self.delta:g} ({self.message_bits} bits, {self.errors} errors in {self.n})"
+            f"{confidence(self.delta)} ({self.message_bits} bits, {self.errors} errors in {self.n})"
         )
 
     def to_bytes(self) -> bytes:
@@ -166,13 +167,13 @@ class Certificate:
             )
         if version == 0:
             raise Rejected("the file is damaged: there is no format 0")
-        if (
-            of_header > MOST_HEADER
-            or of_message > MOST_MESSAGE
-            or of_start > MOST_START
-            or len(content) != fixed + of_header + of_message + of_start + _SEAL
-        ):
+        if len(content) != fixed + of_header + of_message + of_start + _SEAL:
             raise Rejected("the file is damaged: its length is not the one it declares")
+        if of_header > MOST_HEADER or of_message > MOST_MESSAGE or of_start > MOST_START:
+            raise Rejected(
+                f"the certificate's header, message or start is longer than {MOST_HEADER}, "
+                f"{MOST_MESSAGE} and {MOST_START} bytes"
+            )
         if hashlib.sha256(memoryview(content)[:-_SEAL]).digest() != content[-_SEAL:]:
             raise Rejected("the file is damaged: its SHA-256 is not the one it ends with")
         header = checked_header(content[fixed : fixed + of_header])

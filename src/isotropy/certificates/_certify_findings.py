@@ -10,6 +10,7 @@ from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
 from isotropy.certificates._architectures import Architecture
+from isotropy.certificates._bound_arguments import confidence
 from isotropy.certificates._certificate import Certificate
 from isotropy.certificates._certify import certify
 from isotropy.certificates._examples import Examples, examples
@@ -80,7 +81,7 @@ class CertifiedFinding:
             f"the symmetry {verdict} for itself: risk at most {100 * first.bound:.2f} % with it "
             f"({first.model}, {first.message_bits} bits, {self.group_bits} of them for the group), "
             f"{100 * second.bound:.2f} % without ({second.model}, {second.message_bits} bits), "
-            f"with probability {1 - first.delta:.10g}{self._errs()}"
+            f"with probability {confidence(first.delta)}{self._errs()}"
         )
 
 

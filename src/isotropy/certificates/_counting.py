@@ -21,6 +21,10 @@ BATCH_MEMORY = 256 * 2**20
 _SAME = 1e-9
 _ALONE = 8
 _PROBES = 4
+_NO_FUNCTION = (
+    "a row's outputs depend on the other rows of its batch, or on chance: "
+    "the network is not a function of one input"
+)
 Run = Callable[[Tensor], Tensor]
 
 
@@ -43,7 +47,8 @@ def count_errors(
 
     A module of somebody else's may look at the other rows of a batch, or at how often it was
     called: then it is no function of an input, and has no risk to bound. So all its rows are run
-    a second time, in an order that nobody chose, some of them alone, and must come out the same.
+    a second time, in an order that nobody chose, some of them alone, and must come out the same:
+    as right or as wrong, and in numbers as far as these show beside the largest.
 
     Args:
         run: The network, in float64 on the CPU.
@@ -60,7 +65,8 @@ def count_errors(
             depend on other rows.
     """
     n, size = len(sample), work.rows_in(BATCH_MEMORY, _BATCH)
-    total, wrong, done = n if twice is None else 2 * n, 0, 0
+    total, done = n if twice is None else 2 * n, 0
+    wrong = torch.zeros(n, dtype=torch.bool)
     seed = 0 if twice is None else int.from_bytes(hashlib.sha256(twice).digest()[:8])
     probes = random_normals(seed, 0, goal.outputs * _PROBES).view(goal.outputs, _PROBES)
     seen = torch.zeros(n if twice is not None else 0, _PROBES, dtype=torch.float64)
@@ -78,21 +84,22 @@ def count_errors(
 
     for index in torch.arange(n).split(size):
         outputs = outputs_of(index)
-        wrong += int(goal.wrong(outputs, sample.y[index]).sum())
+        wrong[index] = goal.wrong(outputs, sample.y[index])
         if twice is not None:
             # all outputs of all rows may be more than fits: a few sums of them tell as much
             seen[index], sizes[index] = outputs @ probes, outputs.abs().amax(1)
         done += len(index)
         if progress is not None:
             progress(Step(done, total, "counting errors"))
-    if twice is None:
-        return wrong
-    for index in _in_another_order(n, size, seed):
-        require_same(outputs_of(index) @ probes, seen[index], goal.outputs * sizes[index])
+    for index in _in_another_order(n, size, seed) if twice is not None else ():
+        outputs = outputs_of(index)
+        if not torch.equal(goal.wrong(outputs, sample.y[index]), wrong[index]):
+            raise Rejected(_NO_FUNCTION)
+        require_same(outputs @ probes, seen[index], goal.outputs * sizes[index])
         done += len(index)
         if progress is not None:
             progress(Step(min(done, total), total, "counting errors, in another order"))
-    return wrong
+    return int(wrong.sum())
 
 
 def _in_another_order(n: int, size: int, seed: int) -> Iterator[Tensor]:
@@ -119,7 +126,4 @@ def require_same(again: Tensor, first: Tensor, sizes: Tensor) -> None:
     if bool((torch.isfinite(again).all(1) != finite).any()) or bool(
         (gaps > _SAME * (1 + sizes[finite])).any()
     ):
-        raise Rejected(
-            "a row's outputs depend on the other rows of its batch, or on chance: "
-            "the network is not a function of one input"
-        )
+        raise Rejected(_NO_FUNCTION)

@@ -17,7 +17,8 @@ class FastfoodProjector(Projector):
     """P as blocks S H G Π H B, one below another, each n × n with n the power of 2 from d on.
 
     H is Hadamard's matrix, B random signs, Π a permutation, G normal numbers, all drawn anew for
-    each block, S = 1/(‖G‖ √D), so that every whole block has columns of the same length √(n/D).
+    each block (ones where all of G is zero), S = 1/(‖G‖ √D), so that every whole block has columns
+    of the same length √(n/D).
     The first d columns and D rows are kept. A product costs D log d steps.
 
     Args:
@@ -54,6 +55,7 @@ class FastfoodProjector(Projector):
         self._keep("_signs", random_signs(seed, _SIGNS, total).view(shape).to(device, dtype))
         self._keep("_order", random_words(seed, _ORDER, total).view(shape).argsort(1).to(device))
         lengths = random_normals(seed, _LENGTHS, total).view(shape)
+        lengths[(lengths == 0).all(1)] = 1.0  # a block of one number can be zero
         lengths /= lengths.norm(dim=1, keepdim=True) * D**0.5
         self._keep("_lengths", lengths.to(device, dtype))
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from collections.abc import Mapping
 from typing import Any
 
+from isotropy._run._bounded_json import bounded_json, utf8_text
 from isotropy.certificates._rejected import Rejected
 
 MOST_HEADER = 1 << 16
@@ -29,14 +28,10 @@ def checked_header(content: bytes) -> dict[str, Any]:
         isotropy.certificates._rejected.Rejected: the certificate's header does not hold ...
     """
     try:
-        header = json.loads(
-            content.decode(),
-            parse_constant=_finite,
-            parse_float=_finite,
-            object_pairs_hook=_without_repeats,
-        )
-    except (ValueError, RecursionError):
-        raise Rejected("the certificate's header is not JSON") from None
+        what = "the certificate's header"
+        header = bounded_json(utf8_text(content, what), what)
+    except ValueError as error:
+        raise Rejected(str(error)) from None
     kinds: dict[str, Any] = {
         "claims": dict,
         "data": str,
@@ -45,7 +40,9 @@ def checked_header(content: bytes) -> dict[str, Any]:
         "notes": dict,
     }
     if not isinstance(header, dict) or set(header) != set(kinds):
-        raise Rejected(f"the certificate's header does not hold {', '.join(kinds)}")
+        raise Rejected(
+            f"the certificate's header does not hold {', '.join(kinds)} and nothing else"
+        )
     numbers: dict[str, Any] = {
         "bound": float,
         "kind": str,
@@ -81,18 +78,3 @@ def _check_claims(claims: Mapping[str, Any]) -> None:
         raise Rejected("the certificate does not claim a number of errors among some rows")
     if not 0 <= claims["message_bits"] <= 8 * MOST_MESSAGE:
         raise Rejected("the certificate does not claim the length of a message")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(text)
-    return value
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    # of two values for one name, readers differ in which they take
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        raise ValueError("expected every name once")
-    return table

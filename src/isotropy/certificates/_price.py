@@ -19,6 +19,7 @@ from isotropy.certificates._hypothesis import Hypothesis
 from isotropy.certificates._initial import film_names
 from isotropy.certificates._kronecker_projectors import kronecker_shapes
 from isotropy.certificates._rejected import Rejected
+from isotropy.groups import Group
 
 MOST_MEMORY = 4 * 10**9
 MOST_SECONDS = 600.0
@@ -68,7 +69,7 @@ class Limit:
         >>> Limit(memory=10**9).require(Price(2 * 10**9, 1.0))
         Traceback (most recent call last):
         ...
-        isotropy.certificates._rejected.Rejected: checking it takes about 2.00 GB of memory, and ...
+        isotropy.certificates._rejected.Rejected: checking it takes about 2 GB of memory, and at ...
     """
 
     memory: int = MOST_MEMORY
@@ -89,8 +90,8 @@ class Limit:
         """
         if price.memory > self.memory:
             raise Rejected(
-                f"checking it takes about {price.memory / 1e9:.2f} GB of memory, and at most "
-                f"{self.memory / 1e9:.2f} GB are allowed (--most-memory)"
+                f"checking it takes about {price.memory / 1e9:.3g} GB of memory, and at most "
+                f"{self.memory / 1e9:.3g} GB are allowed (--most-memory)"
             )
         if price.seconds > self.seconds:
             raise Rejected(
@@ -124,13 +125,14 @@ def space_price(architecture: Architecture, shape: tuple[int, ...]) -> Price:
         labels = group.d**2 + sum(a * b for a, b in pairwise(layers))
         return Price(labels * _BYTES_PER_LABEL, labels * _SECONDS_PER_LABEL)
     if architecture.name == "mlp":
-        # maps between tensors of order two, by a decomposition or by iterations that are capped
-        size = group.d**4
-        dense = min(size, 1000)
-        matrices = len(group.discrete) + len(group.algebra) + 10
-        decompositions = 8 * matrices * dense**3 * _SECONDS_PER_FLOP
+        size, several = _largest_space(architecture, group.d)
+        # groups given by generators are solved by decompositions alone, whatever their size
+        dense = size if type(group) is Group else min(size, 1000)
+        generators = len(group.discrete) + len(group.algebra)
+        # a triangle for each generator, then singular values of the last
+        decompositions = several * (4 * generators + 25) * dense**3 * _SECONDS_PER_FLOP
         iterations = _SECONDS_OF_ITERATIONS if size > dense else 0.0
-        memory = 64 * dense**2 + 16 * 8 * size * min(size, 512)
+        memory = 200 * dense**2 + 16 * 8 * size * min(size, 512)
         return Price(memory, 0.1 + decompositions + iterations)
     if architecture.name == "lenet5" and architecture.variant == "shared":
         side = [-(-(-(-(side - 4) // 2) - 4) // 2) for side in shape[1:]]
@@ -138,6 +140,19 @@ def space_price(architecture: Architecture, shape: tuple[int, ...]) -> Price:
         members = pixels * (pixels // 4 + side[0] + side[1])
         return Price(16 * members, members * _SECONDS_PER_ENTRY)
     return Price()
+
+
+def _largest_space(architecture: Architecture, d: int) -> tuple[int, int]:
+    """The size of the largest maps between tensors that are solved for, and how many such.
+
+    Maps of each tensor to itself are solved for too: layers are split by them.
+    """
+    assert architecture.space is not None
+    given = architecture.space.orders().values()
+    hidden = (sum(width // 3 >= d**order for order in (1, 2)) for width in architecture.sizes)
+    highest = max(*given, *hidden)
+    kinds = 1 + sum(order == highest for order in given)
+    return d ** (2 * highest), kinds
 
 
 def network_price(hypothesis: Hypothesis, module: nn.Module) -> Price:

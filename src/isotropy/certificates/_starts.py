@@ -37,7 +37,8 @@ def unpack_start(model: nn.Module, content: bytes, *, buffers: bool) -> dict[str
         raise Rejected(
             f"the certificate holds {len(content)} bytes of start, its network needs {4 * wanted}"
         )
-    numbers = torch.from_numpy(np.frombuffer(content, "<f4").astype(np.float64))
+    with np.errstate(invalid="ignore"):  # bits that are not a number are refused below
+        numbers = torch.from_numpy(np.frombuffer(content, "<f4").astype(np.float64))
     if not bool(torch.isfinite(numbers).all()):
         raise Rejected("the certificate's start holds what is not a finite number")
     start, at = {}, 0

@@ -13,6 +13,7 @@ KINDS = ("Scalar", "V", "T(2)", "T(0,1)", "T(1,1)", "T(0,2)")
 MOST_TERMS = 16
 MOST_COPIES = 4096
 _REPS: tuple[Rep, ...] = (Scalar, V, T(2), T(0, 1), T(1, 1), T(0, 2))
+_ORDERS = (0, 1, 2, 1, 2, 2)
 _TERM = re.compile(r"(?:([1-9][0-9]{0,9})\*)?([A-Z][A-Za-z]*(?:\([0-9],?[0-9]?\))?)")
 
 
@@ -73,6 +74,15 @@ class TensorSum:
         """The representation, without its group."""
         reps = [copies * _REPS[KINDS.index(kind)] for copies, kind in self.terms]
         return sum(reps[1:], reps[0])
+
+    def orders(self) -> dict[str, int]:
+        """How many indices tensors of each kind have.
+
+        Example:
+            >>> TensorSum.parse("5*T(1,1)+V").orders()
+            {'T(1,1)': 2, 'V': 1}
+        """
+        return {kind: _ORDERS[KINDS.index(kind)] for _, kind in self.terms}
 
     def write(self, writer: BitWriter) -> None:
         """Write the number of terms, then copies and kind of each."""

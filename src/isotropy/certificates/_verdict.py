@@ -62,9 +62,7 @@ def unchecked(
             "fixed before the rows were seen"
         )
     if repeats:
-        found.append(
-            f"the {repeats} rows that occur more than once were drawn as often, and not copied"
-        )
+        found.append(f"the {repeats} rows that repeat an earlier one were drawn so, and not copied")
     if hypothesis.architecture is None:
         found.append(
             f"the module {certificate.model[:80]!r}, its constants and its buffers were made "

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from isotropy._run import ProgressCallback
 from isotropy.bases import solved_anew
 from isotropy.certificates._architectures import MOST_ITERATED
-from isotropy.certificates._bound_arguments import check_delta
+from isotropy.certificates._bound_arguments import check_delta, confidence
 from isotropy.certificates._certificate import Certificate
 from isotropy.certificates._examples import Examples, examples
 from isotropy.certificates._price import (
@@ -29,7 +29,7 @@ from isotropy.certificates._verdict import ALWAYS_ASSUMED, Verdict, unchecked
 
 
 def verify(
-    certificate: Certificate | bytes | str | os.PathLike[str],
+    certificate: Certificate | bytes | bytearray | str | os.PathLike[str],
     data: Any,
     *,
     arch: nn.Module | None = None,
@@ -80,8 +80,8 @@ def verify(
     if delta is not None:
         check_delta(delta)
     try:
-        if isinstance(certificate, bytes):
-            certificate = Certificate.from_bytes(certificate)
+        if isinstance(certificate, bytes | bytearray):
+            certificate = Certificate.from_bytes(bytes(certificate))
         elif not isinstance(certificate, Certificate):
             certificate = Certificate.load(certificate)
         if delta is not None and certificate.delta > delta:
@@ -103,9 +103,11 @@ def _verified(
 ) -> Verdict:
     digest = sample.digest()
     if digest != certificate.data:
+        short = Examples(sample.x.float(), sample.y)
+        hint = "; they are in float32, which these are not" * (short.digest() == certificate.data)
         raise Rejected(
             f"the data are not those of the certificate: their SHA-256 is {digest[:16]}…, "
-            f"it speaks of {certificate.data[:16]}…"
+            f"it speaks of {certificate.data[:16]}…{hint}"
         )
     _require_classes(certificate, sample)
     recount, price = _decoded(certificate, sample, arch, checkpoint, limit)
@@ -148,7 +150,7 @@ def _verified(
             )
     missed = hypothesis.goal.tolerance
     risk = "risk" if missed is None else f"risk of missing by more than {missed:g}"
-    holds = f"{risk} at most {100 * bound.value:.2f} % with probability {1 - bound.delta:g}"
+    holds = f"{risk} at most {100 * bound.value:.2f} % with probability {confidence(bound.delta)}"
     named = unchecked(certificate, hypothesis, checkpoint is not None, delta, repeats)
     if not named:
         return Verdict("verified", bound.value, holds, ALWAYS_ASSUMED, details)

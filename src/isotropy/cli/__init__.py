@@ -6,7 +6,7 @@ from isotropy.cli._data import data_app, data_get
 from isotropy.cli._discover import discover
 from isotropy.cli._frame import BAD_INPUT, INTERRUPTED, Answer, Frame, app, main, run, verb
 from isotropy.cli._measure import measure
-from isotropy.cli._reproduce import reproduce
+from isotropy.cli._other_verbs import add_other_verbs
 from isotropy.cli._verify import verify
 
 __all__ = [
@@ -23,8 +23,9 @@ __all__ = [
     "discover",
     "main",
     "measure",
-    "reproduce",
     "run",
     "verb",
     "verify",
 ]
+
+add_other_verbs()

@@ -287,6 +287,8 @@ def _advice(certificate: "Certificate", sample: "Dataset") -> list[str]:
 
 
 def _text(certificate: "Certificate", answer: dict[str, Any]) -> list[str]:
+    from isotropy.certificates._bound_arguments import confidence
+
     wrong = "wrong"
     if answer["tolerance"] is not None:
         wrong = f"off by more than {answer['tolerance']:g}"
@@ -296,12 +298,12 @@ def _text(certificate: "Certificate", answer: dict[str, Any]) -> list[str]:
     repeated = []
     if answer["repeated_rows"]:
         repeated = [
-            f"{answer['repeated_rows']} rows occur more than once: the bound holds if they were "
+            f"{answer['repeated_rows']} rows repeat an earlier one: the bound holds if they were "
             "drawn so, and not copied"
         ]
     return [
         f"{certificate.model} is {wrong} on at most {100 * certificate.bound:.2f} % of new "
-        f"examples, with probability {1 - certificate.delta:.10g}",
+        f"examples, with probability {confidence(certificate.delta)}",
         f"{wrong} on {errors}; the network is a message of {certificate.message_bits} bits",
         *repeated,
     ]

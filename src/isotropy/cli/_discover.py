@@ -12,12 +12,7 @@ from isotropy.cli._discover_options import (
     task_kind,
 )
 from isotropy.cli._discover_run import DiscoverRun
-from isotropy.cli._discover_saving import (
-    default_folder,
-    plain_names,
-    require_folder,
-    with_plain_names,
-)
+from isotropy.cli._discover_saving import default_folder, require_folder
 from isotropy.cli._discover_text import discovery_text
 from isotropy.cli._frame import BAD_INPUT, INTERRUPTED, Answer, Frame, verb
 from isotropy.cli._group_search import StrategyOption, require_search, say_what_is_kept
@@ -262,14 +257,11 @@ def _loaded(
             seed=seed,
             guess=True,
         )
-        return with_plain_names(data), None
+        return data, None
     for name, value in options.items():
         if value is not None:
             raise ValueError(f"{path}: expected no {name} for transitions, got {str(value)!r}")
-    named = transition_names(path)
-    if named is not None:
-        named = plain_names(named[0]), plain_names(named[1])
-    return Transitions.load(path.expanduser()), named
+    return Transitions.load(path.expanduser()), transition_names(path)
 
 
 def _are_transitions(tasks: "dict[str, Dataset | Transitions]") -> bool:

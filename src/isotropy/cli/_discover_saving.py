@@ -53,33 +53,6 @@ def _holds_ours(folder: Path) -> bool:
     )
 
 
-def with_plain_names(data: "Dataset") -> "Dataset":
-    r"""Data in whose names control characters are spelled, as a terminal shows them.
-
-    What is found speaks of these names, and could not be loaded with others.
-
-    Args:
-        data: As a file had them.
-
-    Example:
-        >>> import torch
-        >>> from isotropy.data import Dataset
-        >>> with_plain_names(Dataset(torch.ones(2, 2), x_names=("a", "\x1b[2J"))).x_names
-        ('a', '\\x1b[2J')
-    """
-    kinds = ("x_names", "y_names", "classes", "notes")
-    given = {kind: getattr(data, kind) for kind in kinds if getattr(data, kind)}
-    plain: dict[str, Any] = {kind: plain_names(names) for kind, names in given.items()}
-    return data if plain == given else replace(data, **plain)
-
-
-def plain_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The same of names alone."""
-    from isotropy._run._terminal_text import ACTING, terminal_line
-
-    return tuple(terminal_line(one) if ACTING.search(one) else one for one in names)
-
-
 def fingerprint(data: "Dataset | Transitions", options: Mapping[str, Any]) -> str:
     """What tells a search from another: its data, number by number, and its options."""
     from isotropy import __version__

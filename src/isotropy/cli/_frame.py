@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from isotropy._run import ProgressCallback
 
 BAD_INPUT = 2
+DEFECT = 70  # as sysexits.h has it: 1 would say that something was rejected
 INTERRUPTED = 130
 
 # Every mistake in the arguments is one of these, in whichever module this typer keeps them.
@@ -108,7 +109,7 @@ class Answer:
 
 
 def verb(
-    name: str, app: typer.Typer = app
+    name: str, app: typer.Typer = app, *, context_settings: dict[str, Any] | None = None
 ) -> Callable[[Callable[..., Answer]], Callable[..., None]]:
     """Register a function as a verb.
 
@@ -120,6 +121,7 @@ def verb(
     Args:
         name: the verb.
         app: the command it belongs to.
+        context_settings: how its arguments are parsed, where that is not as usual.
 
     Returns:
         A decorator.
@@ -149,7 +151,7 @@ def verb(
             raise typer.Exit(answer.exit_code)
 
         _replace_frame(command, function)
-        app.command(name)(command)
+        app.command(name, context_settings=context_settings)(command)
         return command
 
     return register
@@ -276,7 +278,7 @@ def main() -> NoReturn:
         code = run()
     except Exception:  # a defect of ours keeps its traceback, which may hold a name from a file
         sys.stderr.write(readable(traceback.format_exc()))
-        code = 1
+        code = DEFECT
     sys.exit(code)
 
 

@@ -68,8 +68,6 @@ def verify(
     from isotropy.bases import solved_anew
     from isotropy.certificates import verify
 
-    if delta is not None and not 0 < delta < 1:
-        raise ValueError(f"expected --delta between 0 and 1, got {delta}")
     memory, seconds = bytes_of(most_memory), seconds_of(most_time)
     with frame.progress("loading") as progress:
         sample, _ = sample_of(data, target, task, split, progress)

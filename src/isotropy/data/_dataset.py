@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from isotropy._run import generator as make_generator
+from isotropy._run._terminal_text import plain_names
 
 TaskKind: TypeAlias = Literal["regression", "classification"]
 
@@ -16,6 +17,8 @@ TaskKind: TypeAlias = Literal["regression", "classification"]
 @dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Inputs and targets in memory.
+
+    Control characters in names are spelled out, as a terminal shows them.
 
     Args:
         x: Inputs, shape (n, …), float32 or float64.
@@ -62,6 +65,9 @@ class Dataset:
                     f"{self.source}: expected as many {name} as inputs, "
                     f"got {len(other)} and {len(self.x)}"
                 )
+        for kind in ("x_names", "y_names", "classes", "notes"):
+            if (names := getattr(self, kind)) is not None:
+                object.__setattr__(self, kind, plain_names(names))
         _require_finite(self.x, "inputs", self.source)
         if self.y is not None:
             _require_finite(self.y, "targets", self.source)

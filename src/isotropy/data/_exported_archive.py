@@ -52,7 +52,7 @@ def read_archive(content: bytes) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             if sum(member.file_size for member in members) > len(content):
-                raise Refused(_PROGRAM, "an archive that unpacks to more than its own size")
+                raise Refused(_PROGRAM, "a compressed archive, which PyTorch does not write")
             files = {_inner(member, members): member for member in members}
             if len(files) < len(members):
                 raise Refused(_PROGRAM, "an archive with a name twice")

@@ -9,9 +9,10 @@ string is of its kind; what remains is written anew, without the remarks that no
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from isotropy._run._bounded_json import shown
 from isotropy.data._exported_names import attribute, variable
 from isotropy.data._exported_nodes import boundary, nodes, plain_text
 from isotropy.data._exported_tensors import sym_bool, sym_float, sym_int, tensor
@@ -27,15 +28,19 @@ from isotropy.data._json_grammar import (
     read_json,
     real,
     record,
-    shown,
     tagged,
+    unread,
     whole,
     words,
 )
 from isotropy.data._shape_guards import parse_guard
+from isotropy.data._shape_terms import shape_work
+
+# Units of `shape_work` for all sizes in a file: at most 3 seconds, besides the milliseconds that
+# each takes. Networks have no divisions by sums, or few.
+_MOST_WORK = 1600
 
 _nothing: Rule = mapping(words("(?!)", "no field"), flag)
-_remarks = mapping(words(r"\w{1,50}", "a remark"), words(r"(?s).*", "text"))
 
 
 def _graph(value: Any) -> Any:
@@ -101,7 +106,7 @@ _graph_module = record(
             )
         ),
     },
-    {"metadata": _remarks, "treespec_namedtuple_fields": _nothing},
+    {"metadata": unread, "treespec_namedtuple_fields": _nothing},
 )
 _range = record({"min_val": optional(whole()), "max_val": optional(whole())})
 _program = record(
@@ -133,15 +138,25 @@ def parse_program(content: bytes) -> dict[str, Any]:
     Raises:
         Refused: If it holds anything else.
     """
-    program: dict[str, Any] = _program(read_json(content))
+    program: dict[str, Any] = _program(read_json(content, "the graph of a program"))
+    if sum(map(shape_work, _expressions(program))) > _MOST_WORK:
+        raise Refused("sizes that SymPy evaluates in seconds", "too many divisions by sums")
     module = program["graph_module"]
-    module["metadata"] = {}
     calls = module["module_call_graph"]
     if not calls or calls[0]["fqn"] or not calls[0].get("signature"):
         raise Refused("an exported program that this PyTorch reads", "none of its arguments")
     module["module_call_graph"] = [{**calls[0]}]  # the inner modules' are remarks as well
     _require_agreement(module["signature"], calls[0]["signature"])
     return program
+
+
+def _expressions(value: Any) -> Iterator[str]:
+    """Every expression of sizes, as often as PyTorch evaluates it."""
+    for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+        if name == "expr_str":
+            yield inner
+        elif isinstance(inner, dict | list):
+            yield from _expressions(inner)
 
 
 def _require_agreement(signature: Mapping[str, Any], call: Mapping[str, Any]) -> None:

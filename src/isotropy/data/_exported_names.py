@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from isotropy.data._json_grammar import Refused, shown
+from isotropy._run._bounded_json import shown
+from isotropy.data._json_grammar import Refused
 
 # What the code that PyTorch writes for a graph calls by these names.
 _TAKEN = frozenset({"self", "torch", "fx_pytree", "pytree", "getattr", "device", "inf", "nan"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from isotropy._run._bounded_json import shown
 from isotropy.data._exported_names import inner_graph, variable
 from isotropy.data._exported_operators import (
     aten_arguments,
@@ -16,13 +17,12 @@ from isotropy.data._json_grammar import (
     Rule,
     flag,
     listing,
-    mapping,
     one_of,
     optional,
     real,
     record,
-    shown,
     tagged,
+    unread,
     whole,
     words,
 )
@@ -58,15 +58,13 @@ _VALUES: dict[str, Rule] = {
     "as_sym_floats": listing(_sym_float),
     "as_complex": record({"real": real, "imag": real}),
 }
-# Remarks on nodes, which are checked and then left out.
-_remark = mapping(
-    one_of(
-        ["stack_trace", "nn_module_stack", "source_fn_stack", "torch_fn", "custom", "from_node"]
-    ),
-    words(r"[^\x00-\x08\x0b-\x1f]*", "text"),
-)
-_LARGEST_EXPONENT = 64
-
+# PyTorch's operators take any number for one of these, and look it up in a table unchecked.
+_ENUMERATIONS = {
+    "ScalarType": "as_scalar_type",
+    "Layout": "as_layout",
+    "MemoryFormat": "as_memory_format",
+    "Device": "as_device",
+}
 
 # PyTorch compares inputs that are strings with their text between quotes, in code.
 plain_text: Rule = words(r"[^'\"\\\x00-\x1f\x7f-\x9f\u2028\u2029]{0,200}", "plain text")
@@ -93,7 +91,6 @@ def nodes(graph: Rule) -> Rule:
         target = given.get("target") if isinstance(given, dict) else None
         control = isinstance(target, str) and is_control_flow(target)
         found: dict[str, Any] = (controlled if control else plain)(given)
-        found["metadata"] = {}
         return found
 
     return listing(node)
@@ -108,7 +105,7 @@ def _node(graph: Rule | None) -> Rule:
             "target": require_operator,
             "inputs": listing(given),
             "outputs": listing(boundary),
-            "metadata": _remark,
+            "metadata": unread,
         },
         {"is_hop_single_tensor_return": optional(flag), "name": optional(variable)},
     )
@@ -137,10 +134,13 @@ def _require_arguments(node: dict[str, Any]) -> None:
             if name:
                 variable(name)
     else:
-        for i, name in enumerate(names):
-            if name not in known or name in names[:i]:
-                raise Refused(f"the arguments of {target}, each once", shown(name))
-    if target in ("_operator.pow", "_operator.lshift") and len(given) > 1:
-        exponent = given[1]["arg"].get("as_int", 0)
-        if abs(exponent) > _LARGEST_EXPONENT:
-            raise Refused(f"an exponent of at most {_LARGEST_EXPONENT}", shown(exponent))
+        for i, item in enumerate(given):
+            if item["name"] not in known or item["name"] in names[:i]:
+                raise Refused(f"the arguments of {target}, each once", shown(item["name"]))
+            _require_enumeration(known[item["name"]], item["arg"])
+
+
+def _require_enumeration(kind: str, given: dict[str, Any]) -> None:
+    tag = _ENUMERATIONS.get(kind.removeprefix("Optional[").removesuffix("]"))
+    if tag and not given.keys() <= {tag, "as_none"}:
+        raise Refused(f"a value of kind {kind}", shown(given))

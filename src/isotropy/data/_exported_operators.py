@@ -3,8 +3,11 @@
 PyTorch looks a target up by its dots, so that ``torch.hub.load`` would be found as well, and among
 its ATen operators are some that open files (``from_file``), print, read storages that are not
 theirs, or trust pointers and pivots in tensors. Here stand those that compute: what
-``torch.export`` writes for networks. An operator that is missing is refused, not guessed. That an
-operator here keeps to its own memory whatever it is given is left to PyTorch.
+``torch.export`` writes for networks. An operator that is missing is refused, not guessed.
+
+Inner operators often leave the checks of their arguments to the public one that calls them. A
+program calls them directly, so those that read or write beyond a tensor are left out, or are run
+through `_exported_checks`. For the rest, PyTorch's own checks are relied on.
 """
 
 from __future__ import annotations
@@ -15,14 +18,15 @@ from typing import Any
 
 import torch
 
-from isotropy.data._json_grammar import Refused, shown
+from isotropy._run._bounded_json import shown
+from isotropy.data._json_grammar import Refused
 
 _ATEN_NAMES = """
     abs absolute acos acosh adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d
     adaptive_max_pool1d adaptive_max_pool2d adaptive_max_pool3d add addbmm addcdiv addcmul addmm
     addmv addr adjoint affine_grid_generator alias alias_copy all alpha_dropout amax amin
     aminmax angle any arange arccos arccosh arcsin arcsinh arctan arctan2 arctanh argmax argmin
-    argsort argwhere as_strided as_strided_copy as_strided_scatter asin asinh atan atan2 atanh
+    argsort argwhere as_strided asin asinh atan atan2 atanh
     atleast_1d atleast_2d atleast_3d avg_pool1d avg_pool2d avg_pool3d baddbmm bartlett_window
     batch_norm bernoulli bilinear binary_cross_entropy binary_cross_entropy_with_logits bincount
     binomial bitwise_and bitwise_left_shift bitwise_not bitwise_or bitwise_right_shift
@@ -50,7 +54,7 @@ _ATEN_NAMES = """
     kron kthvalue l1_loss layer_norm ldexp le leaky_relu lerp less less_equal lgamma lift
     lift_fresh lift_fresh_copy linalg_cholesky linalg_cholesky_ex linalg_cond linalg_cross
     linalg_det linalg_diagonal linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh
-    linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq linalg_lu linalg_lu_factor
+    linalg_householder_product linalg_inv linalg_inv_ex linalg_lu linalg_lu_factor
     linalg_lu_factor_ex linalg_matmul linalg_matrix_exp linalg_matrix_norm linalg_matrix_power
     linalg_matrix_rank linalg_multi_dot linalg_norm linalg_pinv linalg_qr linalg_slogdet
     linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals
@@ -114,12 +118,20 @@ _INNER_NAMES = """
     _convolution _euclidean_dist _fused_rms_norm _linalg_det _linalg_eigh _linalg_eigvals
     _linalg_slogdet _linalg_solve_ex _linalg_svd _local_scalar_dense _log_softmax
     _native_batch_norm_legit _native_batch_norm_legit_no_training _neg_view _prelu_kernel
-    _reshape_alias _safe_softmax _scaled_dot_product_flash_attention_for_cpu _shape_as_tensor
-    _softmax _to_copy _trilinear _unique2 _unsafe_index _unsafe_view _upsample_bicubic2d_aa
-    _upsample_bilinear2d_aa _upsample_nearest_exact1d _upsample_nearest_exact2d
-    _upsample_nearest_exact3d _weight_norm
+    _safe_softmax _shape_as_tensor _softmax _to_copy _trilinear _unique2 _unsafe_index _unsafe_view
+    _upsample_bicubic2d_aa _upsample_bilinear2d_aa _upsample_nearest_exact1d
+    _upsample_nearest_exact2d _upsample_nearest_exact3d _weight_norm norm_except_dim
 """
 
+# Overloads that read or write beyond their tensors when sizes, scales or lengths do not agree, and
+# that exported networks do not need: they call the overloads `input` and `vec`.
+_UNCHECKED_NAMES = """
+    _native_batch_norm_legit.default _upsample_nearest_exact1d.default
+    _upsample_nearest_exact2d.default _upsample_nearest_exact3d.default as_strided_.default gru.data
+    lstm.data rnn_relu.data rnn_tanh.data upsample_bicubic2d.default upsample_bilinear2d.default
+    upsample_linear1d.default upsample_nearest1d.default upsample_nearest2d.default
+    upsample_nearest3d.default upsample_trilinear3d.default
+"""
 
 # Arithmetic on sizes.
 _NUMBER_NAMES = """
@@ -140,6 +152,7 @@ _CONTROL_NAMES = """
 
 _ATEN = frozenset(_ATEN_NAMES.split())
 _INNER = frozenset(_INNER_NAMES.split())
+_UNCHECKED = frozenset(_UNCHECKED_NAMES.split())
 _NUMBERS = frozenset(_NUMBER_NAMES.split())
 _CONTROL = frozenset(_CONTROL_NAMES.split())
 _ATEN_TARGET = re.compile(r"torch\.ops\.aten\.(\w+)\.(\w+)", re.ASCII)
@@ -189,8 +202,8 @@ def is_control_flow(target: str) -> bool:
 
 
 @cache
-def aten_arguments(target: str) -> frozenset[str] | None:
-    """The names of an ATen operator's arguments; None where a program may not call it."""
+def aten_arguments(target: str) -> dict[str, str] | None:
+    """The kind of each argument of an ATen operator; None where a program may not call it."""
     found = _ATEN_TARGET.fullmatch(target)
     if found is None:
         return None
@@ -199,7 +212,7 @@ def aten_arguments(target: str) -> frozenset[str] | None:
     if name not in _INNER and (name[:-1] if in_place else name) not in _ATEN:
         return None
     operator = _overload(name, overload)
-    if operator is None:
+    if operator is None or f"{name}.{overload}" in _UNCHECKED:
         return None
     schema = operator._schema
     kinds = [str(part.real_type) for part in (*schema.arguments, *schema.returns)]
@@ -209,7 +222,7 @@ def aten_arguments(target: str) -> frozenset[str] | None:
         return None
     if any(argument.is_out for argument in schema.arguments):
         return None
-    return frozenset(argument.name for argument in schema.arguments)
+    return {argument.name: str(argument.real_type) for argument in schema.arguments}
 
 
 def _overload(name: str, overload: str) -> Any:

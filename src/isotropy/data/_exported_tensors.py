@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from isotropy._run._bounded_json import shown
 from isotropy.data._exported_names import attribute
 from isotropy.data._json_grammar import (
     Refused,
@@ -19,7 +20,6 @@ from isotropy.data._json_grammar import (
     read_json,
     real,
     record,
-    shown,
     tagged,
     whole,
     words,
@@ -113,7 +113,7 @@ def parse_stored(
     Raises:
         Refused: If it names objects or pickles, or a tensor that its file does not hold.
     """
-    given = read_json(content)
+    given = read_json(content, "the tensors of a program")
     if not isinstance(given, dict) or not isinstance(given.get("config"), dict):
         raise Refused("an exported program", f"a damaged one, whose tensors are {shown(given)}")
     file_name = words(prefix + r"\d{1,9}", "a file of a plain tensor")

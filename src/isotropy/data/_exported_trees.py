@@ -11,13 +11,13 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from isotropy._run._bounded_json import shown
 from isotropy.data._exported_names import is_plain_key, variable
-from isotropy.data._json_grammar import Refused, read_json, shown
+from isotropy.data._json_grammar import Refused, read_json
 
 _SEQUENCES = ("builtins.tuple", "builtins.list", "torch.Size")
 _DICTIONARIES = ("builtins.dict", "collections.OrderedDict")
 _FIELDS = {"type", "context", "children_spec"}
-_DEEPEST = 50
 _PROTOCOL = 1
 
 
@@ -41,14 +41,14 @@ def parse_tree(text: Any) -> str:
     """
     if not isinstance(text, str):
         raise Refused("a nesting of inputs", shown(text))
-    parsed = read_json(text.encode(errors="replace"))
+    parsed = read_json(text, "a nesting of inputs")
     if not isinstance(parsed, list) or len(parsed) != 2 or parsed[0] != _PROTOCOL:
         raise Refused("a nesting of inputs", shown(text))
-    return json.dumps([_PROTOCOL, _rebuilt(parsed[1], 0)])
+    return json.dumps([_PROTOCOL, _rebuilt(parsed[1])])
 
 
-def _rebuilt(spec: Any, depth: int) -> dict[str, Any]:
-    if not isinstance(spec, dict) or set(spec) != _FIELDS or depth > _DEEPEST:
+def _rebuilt(spec: Any) -> dict[str, Any]:
+    if not isinstance(spec, dict) or set(spec) != _FIELDS:
         raise Refused("a nesting of tuples, lists and dictionaries", shown(spec))
     kind, context, children = spec["type"], spec["context"], spec["children_spec"]
     if not isinstance(children, list):
@@ -62,14 +62,14 @@ def _rebuilt(spec: Any, depth: int) -> dict[str, Any]:
         context = json.dumps(_keys(context, len(children)))
     else:
         raise Refused("a tuple, list or dictionary", shown(kind))
-    inner = [_rebuilt(child, depth + 1) for child in children]
+    inner = [_rebuilt(child) for child in children]
     return {"type": kind, "context": context, "children_spec": inner}
 
 
 def _keys(context: Any, number: int) -> list[str | int]:
     if not isinstance(context, str):
         raise Refused("the keys of a dictionary", shown(context))
-    keys = read_json(context.encode(errors="replace"))
+    keys = read_json(context, "the keys of a dictionary")
     if not isinstance(keys, list) or len(keys) != number:
         raise Refused(f"{number} keys of a dictionary", shown(context))
     for key in keys:

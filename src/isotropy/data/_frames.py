@@ -45,7 +45,7 @@ def _parquet(path: Path) -> Iterator[Any]:
     except ImportError as error:
         raise ValueError(
             f"{path}: expected pandas and pyarrow to read parquet, got neither or only one; "
-            "pip install 'isotropy[tables]'"
+            "pip install pandas pyarrow"
         ) from error
     try:
         with parquet.ParquetFile(path) as file:

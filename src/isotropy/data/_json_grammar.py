@@ -6,16 +6,18 @@ returns therefore holds nothing but what the grammar names.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NoReturn
+from typing import Any
+
+from isotropy._run._bounded_json import bounded_json, shown, utf8_text
 
 Rule = Callable[[Any], Any]
 
 _READABLE = "an exported program that this PyTorch reads"
 _LONGEST_PLACE = 150
+_DEPTH = 104  # fifty tuples within each other, or a dozen graphs
 _NOT_FINITE = ("Infinity", "-Infinity", "NaN")
 
 
@@ -33,48 +35,30 @@ class Refused(ValueError):
         return f"expected {self.expected}, got {self.got}" + (f" ({place})" if place else "")
 
 
-def read_json(content: bytes) -> Any:
-    """Parse JSON in which no field stands twice and no number is infinite.
+def read_json(content: bytes | str, what: str) -> Any:
+    """Read JSON of an exported program.
+
+    Args:
+        content: The bytes of a file, or a text inside one.
+        what: What it should be, for the error.
+
+    Raises:
+        Refused: If it is no JSON, too long or nested too deeply, or holds a name twice.
 
     Example:
-        >>> read_json(b'{"sizes": [3, 4]}')
+        >>> read_json(b'{"sizes": [3, 4]}', "a graph")
         {'sizes': [3, 4]}
-        >>> read_json(b'{"sizes": 3, "sizes": 4}')
+        >>> read_json(b'{"sizes": 3, "sizes": 4}', "a graph")
         Traceback (most recent call last):
         ...
-        isotropy.data._json_grammar.Refused: expected every field once, got 'sizes' twice
+        isotropy.data._json_grammar.Refused: expected every name once in a graph, got 'sizes' twice
     """
     try:
-        return json.loads(
-            content.decode(), object_pairs_hook=_without_repeats, parse_constant=_refuse_constant
-        )
-    except Refused:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise Refused("JSON", f"{type(error).__name__} ({error})") from error
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in fields:
-            raise Refused("every field once", f"{shown(name)} twice")
-        fields[name] = value
-    return fields
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise Refused("a number", name)
-
-
-def shown(value: object) -> str:
-    """A value as an error shows it: on one line, and no longer than a line."""
-    if isinstance(value, dict):
-        return f"an object with {len(value)} fields"
-    if isinstance(value, list):
-        return f"a list of {len(value)}"
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+        text = content if isinstance(content, str) else utf8_text(content, what)
+        return bounded_json(text, what, depth=_DEPTH)
+    except ValueError as error:
+        expected, _, got = str(error).removeprefix("expected ").partition(", got ")
+        raise Refused(expected, got) from None
 
 
 # --- values -----------------------------------------------------------------------------------
@@ -134,6 +118,11 @@ def one_of(values: Collection[Any]) -> Rule:
         return value
 
     return rule
+
+
+def unread(_: Any) -> dict[str, Any]:
+    """Remarks that nothing needs, whatever they are: an empty object in their place."""
+    return {}
 
 
 # --- what holds values ------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def load(
 
     - ``.csv``, ``.tsv`` (also ``.gz``): a table with a header. All columns but ``target`` and
       ``groups`` are inputs and must be numbers.
-    - ``.parquet``, or a pandas DataFrame: the same (``pip install 'isotropy[tables]'``).
+    - ``.parquet``, or a pandas DataFrame: the same (``pip install pandas pyarrow``).
     - ``.npz``, or a dictionary: the arrays x and y, or another obvious pair: inputs and targets,
       data and target, images and labels, x_train and y_train. Nothing is unpickled.
     - ``.npy``, or one array: inputs without targets.

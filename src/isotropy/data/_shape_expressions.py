@@ -13,22 +13,25 @@ import math
 import re
 from collections.abc import Callable
 
-from isotropy.data._json_grammar import Refused, shown
+from isotropy._run._bounded_json import shown
+from isotropy.data._json_grammar import Refused
+from isotropy.data._shape_terms import shape_work
 
-# PyTorch's own expressions have a few dozen parts and a handful of symbols. These bounds leave
-# room, and keep the time that SymPy takes for the slowest one that passes to about a second.
+# PyTorch's own expressions have a few dozen parts and a handful of symbols.
 _LONGEST = 8192
 _DEEPEST = 80
 _MOST_PARTS = 2000
 _CHARACTERS = re.compile(r"[\w ()\[\]'.,:@=+\-*/%<>!&|]*", re.ASCII)
 _MOST_SYMBOLS = 12
-_COMPARING = ("Max", "Min", "Piecewise")  # SymPy compares their arguments with one another
+_COMPARING = ("Max", "Min")  # SymPy compares their arguments with one another
 _MOST_EXTREMES = 16
 # If every symbol and every double had 64 bits, a value may have this many: powers of powers, whose
 # size grows with the product of their exponents, are refused.
 _MOST_BITS = 1024
 SYMBOL_BITS = 64
 _LARGEST_EXPONENT = 64
+# Units of `shape_work`; the slowest expressions that pass take SymPy about 0.3 seconds.
+_MOST_WORK = 160
 
 _SYMBOL = re.compile(r"(?:s|zf)\d{1,9}|(?:u|zuf)\d{1,6}")
 _ASSUMPTIONS = frozenset(
@@ -52,10 +55,10 @@ _LITERAL_SECOND = frozenset({"RShift", "RoundDecimal"})
 # Functions whose value is no larger than the largest of what they are given, or is a double.
 _BOUNDED_NAMES = """
     Abs And BitwiseFn_bitwise_and BitwiseFn_bitwise_or BitwiseFn_bitwise_xor CeilDiv ceiling
-    CeilToInt CleanDiv Equality ExprCondPair FloatPow FloatTrueDiv floor FloorDiv FloorToInt
+    CeilToInt CleanDiv Equality FloatPow FloatTrueDiv floor FloorDiv FloorToInt
     GreaterThan Identity IntTrueDiv IsNonOverlappingAndDenseIndicator LessThan Max Min Mod
     ModularIndexing Not OpaqueUnaryFn_cos OpaqueUnaryFn_exp OpaqueUnaryFn_log OpaqueUnaryFn_log2
-    OpaqueUnaryFn_sin OpaqueUnaryFn_sqrt OpaqueUnaryFn_tanh Or Piecewise PythonMod RoundToInt
+    OpaqueUnaryFn_sin OpaqueUnaryFn_sqrt OpaqueUnaryFn_tanh Or PythonMod RoundToInt
     StrictGreaterThan StrictLessThan ToFloat TruncToFloat TruncToInt Unequality Where
 """
 _BOUNDED = frozenset(_BOUNDED_NAMES.split())
@@ -83,7 +86,10 @@ def parse_shape(text: object) -> str:
         isotropy.data._json_grammar.Refused: expected an expression of sizes, got
         "__import__('os').system('ls')"
     """
-    return parse_text(text, "an expression of sizes", _shape_bits)
+    found = parse_text(text, "an expression of sizes", _shape_bits)
+    if shape_work(found) > _MOST_WORK:
+        raise Refused("an expression of sizes", f"{shown(text)}, which has too many terms")
+    return found
 
 
 class NotInGrammar(Exception):

@@ -15,6 +15,7 @@ from torch.utils import data as torch_data
 
 from isotropy._run import Patience, ProgressCallback, one_thread, seconds_of
 from isotropy._run import generator as make_generator
+from isotropy._run._terminal_text import plain_names
 from isotropy.data import Dataset, Transitions, load
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._methods import (
@@ -202,15 +203,15 @@ def discover(
     told = plan.timed(progress)
     with one_thread():
         if isinstance(rows, Transitions):
-            names = entry_names or (None, None)
+            names = [plain_names(tuple(given)) for given in entry_names or ()]
             parts = [
                 _attempted(
                     patience,
                     "looking at transitions",
                     lambda: discover_transitions(
                         rows,
-                        observation_names=names[0],
-                        action_names=names[1],
+                        observation_names=names[0] if names else None,
+                        action_names=names[1] if names else None,
                         progress=patience.watched(told),
                         **common,
                     ),

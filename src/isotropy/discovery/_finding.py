@@ -245,6 +245,12 @@ class Finding:
             raise ValueError(f"expected {what} of {self.name!r:.80} to predict with, got none")
         x = rows_for(model, torch.as_tensor(X if isinstance(X, Tensor) else np.asarray(X)))
         x = self.layout.rows(x)
+        width = getattr(model, "in_features", None)
+        if width is not None and x.shape[1:] != (width,):
+            raise ValueError(
+                f"expected inputs of {width} numbers in each row, got an array of shape "
+                f"{tuple(np.shape(X))}"
+            )
         with torch.no_grad():
             y = model(x)
         if self.layout.output_channels > 1 or self.layout.output_sequences:

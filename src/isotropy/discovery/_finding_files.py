@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from isotropy._run import json_text
-from isotropy._run._bounded_json import MOST_BYTES, bounded_json, shown
+from isotropy._run._bounded_json import MOST_BYTES, bounded_json, shown, utf8_text
 from isotropy.discovery._json_fields import Field, Misfit
 
 FORMAT = 1
@@ -87,7 +87,8 @@ def read_json(folder: Path, name: str, what: str) -> Any:
     except OSError as error:
         words = error.strerror or type(error).__name__
         raise ValueError(f"expected {what} in {str(path)!r}, got {words}") from error
-    return bounded_json(content, f"{what} in {str(path)!r}")
+    what = f"{what} in {str(path)!r}"
+    return bounded_json(utf8_text(content, what), what)
 
 
 def read_format(folder: Path, name: str, what: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotropy._run import amount
+from isotropy._run._bounded_json import shown
 from isotropy.groups import Group, LinearMap, Reader
 from isotropy.groups._catalogue import family
 
@@ -91,7 +92,7 @@ def bounded_reader(text: str, what: str) -> Reader:
     if len(text) > _LETTERS or deepest > _DEPTH or longest > _LONGEST_WORD:
         raise ValueError(
             f"expected the text of a {what} of at most {_LETTERS} letters, {_DEPTH} brackets "
-            f"within brackets and {_LONGEST_WORD} letters in a word, got {text[:40]!a}"
+            f"within brackets and {_LONGEST_WORD} letters in a word, got {shown(text)}"
         )
     return Reader(text, what)
 

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from isotropy._run import Checkpoint
+from isotropy._run._bounded_json import shown
+from isotropy._run._checkpoints import OtherRun
 from isotropy.discovery._finding_files import (
     FINDING_FILE,
     SOFT_WEIGHTS,
@@ -44,6 +46,7 @@ from isotropy.reps import Rep, Symmetry
 _DTYPES = {"F32": torch.float32, "F64": torch.float64}
 _UNSOLVED = ("mlp", "image network")  # models that can be sketched without any memory
 _LONGEST = 1000  # letters of an error
+_LARGEST_P = 0.5  # of an estimate on the right side of its margin
 _NOT_FIELDS = ("format", "model", "has_weights", "has_soft_weights")
 
 
@@ -102,6 +105,7 @@ def _restored(given: dict[str, Any], raw: Mapping[str, Any], folder: Path) -> di
     for one in (model, None if offer is None else offer.model):
         _require_layout(fields["layout"], one)
     _require_names(fields)
+    _require_claims(given)
     return fields
 
 
@@ -129,7 +133,13 @@ class _Parts:
         if not path.is_file():
             raise ValueError(f"expected the weights {name} in {str(self.folder)!r}, got none")
         checkpoint = Checkpoint(path, fingerprint(self.raw, spec))
-        shapes = checkpoint.shapes()
+        try:
+            shapes = checkpoint.shapes()
+        except OtherRun:
+            raise ValueError(
+                f"{path}: expected the weights of this finding, got those of another, or a finding "
+                "that was changed"
+            ) from None
         dtype = _common_dtype(shapes, path)
         require_modest(spec, self.symmetry, self.labels)
         if innermost(spec)["kind"] in _UNSOLVED:
@@ -160,7 +170,7 @@ def _symmetry(given: Mapping[str, str] | None, custom: Mapping[str, RowRep]) -> 
 
 def _new_name(name: str) -> str:
     if not (name.isascii() and name.isidentifier()):
-        raise ValueError(f"expected letters and digits as a name in custom, got {name!a:.60}")
+        raise ValueError(f"expected letters and digits as a name in custom, got {shown(name)}")
     return name
 
 
@@ -239,6 +249,28 @@ def _require_layout(layout: Layout, model: Any) -> None:
     if out % layout.output_channels:
         raise ValueError(
             f"expected output_channels that divide {out} columns, got {layout.output_channels}"
+        )
+
+
+def _require_claims(given: Mapping[str, Any]) -> None:
+    """Refuse a group beside the symmetry of another, and what no test could have confirmed."""
+    symmetry = given["symmetry"]
+    if symmetry is not None and symmetry["group"] != given["group"]:
+        raise ValueError(
+            f"expected the group of the symmetry, {shown(symmetry['group'])}, got "
+            f"{shown(given['group'])}"
+        )
+    if not given.get("confirmed", False):
+        return
+    if given.get("p_value", 0.0) > _LARGEST_P:
+        raise ValueError(
+            f"expected a p-value of at most {_LARGEST_P:g} where a symmetry is confirmed, got "
+            f"{given['p_value']:g}"
+        )
+    if given["effect"] > given.get("margin", math.inf):  # NaN where it is not known
+        raise ValueError(
+            f"expected an effect within the margin of {given['margin']:g} where a symmetry is "
+            f"confirmed, got {given['effect']:g}"
         )
 
 

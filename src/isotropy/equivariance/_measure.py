@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.equivariance._action import INVARIANT, Action
 from isotropy.equivariance._axes import Axes
 from isotropy.equivariance._dependence import outputs_shape, require_derivative
-from isotropy.equivariance._evaluation import Model, output_of
+from isotropy.equivariance._evaluation import Model
 from isotropy.equivariance._group_actions import GroupAction, group_action
 from isotropy.equivariance._image_actions import as_action
 from isotropy.equivariance._layerwise import Layerwise, Method, layerwise
@@ -23,6 +23,7 @@ from isotropy.equivariance._lee import LEE, batches, lee
 from isotropy.equivariance._measurement import Measurement
 from isotropy.equivariance._residuals import SampledError
 from isotropy.equivariance._sampled import IMAGE_GROUPS, sampled_equivariance
+from isotropy.equivariance._wrapped_models import Probabilities, Program, require_evaluation
 from isotropy.reps import Symmetry
 
 Measured: TypeAlias = Action | Symmetry | str
@@ -101,8 +102,11 @@ def measure(
     given = [actions] if isinstance(actions, Action | Symmetry | str) else list(actions)
     _require_counts(given, layer_inputs, samples, probes)
     _require_layouts(model, layers, layouts or {})
-    whole: Model = _Program(model) if _is_exported(model) else model
-    whole = _Probabilities(whole) if softmax else whole
+    whole = model
+    if _is_exported(model):
+        require_evaluation(model)
+        whole = Program(model)
+    whole = Probabilities(whole) if softmax else whole
     kept = list(batches(data, batch_size))  # read once: an iterable may not come again
     if not kept:
         raise ValueError("expected at least one input, got none")
@@ -274,7 +278,7 @@ def _require_followed(model: Model, shape: tuple[int, ...], output: str | None) 
         )
 
 
-def _is_exported(model: Model) -> bool:
+def _is_exported(model: Model) -> TypeGuard[torch.fx.GraphModule]:
     """Whether a module is an exported program: a graph of PyTorch's inner operations."""
     return isinstance(model, torch.fx.GraphModule) and any(
         isinstance(node.target, torch._ops.OpOverload) for node in model.graph.nodes
@@ -310,35 +314,6 @@ def _first(kept: Sequence[Tensor], count: int, *, whole_batches: bool = False) -
         taken.append(batch)
     inputs = torch.cat(taken)
     return inputs if whole_batches else inputs[:count]
-
-
-# --- models around the model ------------------------------------------------------------------
-
-
-class _Program(nn.Module):
-    """An exported program, its operations hidden so that PyTorch differentiates them.
-
-    They have the names of functions that are followed, but other arguments.
-    """
-
-    def __init__(self, model: Model) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Any:
-        with torch._C.DisableTorchFunction():
-            return self.model(x)
-
-
-class _Probabilities(nn.Module):
-    """A classifier that gives the softmax of its outputs."""
-
-    def __init__(self, model: Model) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, x: Tensor) -> Tensor:
-        return torch.softmax(output_of(self.model(x)), -1)
 
 
 def _inside(layouts: Mapping[str, str]) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Symmetry in reinforcement learning: environments, policies, transition models.
 
-What needs gymnasium or stable-baselines3 (``pip install "isotropy[rl]"``) is loaded when used.
+What needs gymnasium or stable-baselines3 (the extra ``rl``) is loaded when used.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def __getattr__(name: str) -> Any:
             raise
         raise ImportError(
             f"expected gymnasium and stable-baselines3 for {name}, got no {error.name}: "
-            'pip install "isotropy[rl]"'
+            'pip install "gymnasium[mujoco]" stable-baselines3'
         ) from error
     globals()[name] = found
     return found

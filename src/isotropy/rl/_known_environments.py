@@ -202,6 +202,6 @@ def _gymnasium(what: str) -> Any:
     except ImportError:
         raise ImportError(
             f"expected gymnasium and stable-baselines3 for {what}, got none: "
-            'pip install "isotropy[rl]"'
+            'pip install "gymnasium[mujoco]" stable-baselines3'
         ) from None
     return gymnasium

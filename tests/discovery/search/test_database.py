@@ -74,7 +74,7 @@ def test_a_password_in_the_query_is_hidden_too():
 
 def test_without_psycopg_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    assert "pip install isotropy[postgres]" in refused("postgresql://me@127.0.0.1:1/db")
+    assert "pip install psycopg[binary]" in refused("postgresql://me@127.0.0.1:1/db")
 
 
 def break_down(engine, times):

@@ -14,8 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._study_copy import INDEX, JOURNAL, LARGEST_FILE, LOG
-from isotropy.discovery.search._study_json import shown
 from isotropy.discovery.search._study_schema import schema_of
 from isotropy.discovery.search._tables import TABLES
 
@@ -27,6 +27,7 @@ for name, place in zip(sys.argv[1::2], sys.argv[2::2]):
 from isotropy.discovery.search._study_check import main
 main()
 """
+_PACKAGES = "isotropy", "isotropy._run", "isotropy.discovery", "isotropy.discovery.search"
 _SECONDS, _BYTES_A_SECOND = 60.0, 2e7
 
 
@@ -153,13 +154,8 @@ def _size(path: Path) -> int:
 
 def _places() -> list[str]:
     """Packages and their folders, from which modules are taken without what the packages import."""
-    names = __name__.split(".")[:-1]
-    folders = list(Path(__file__).parents)[: len(names)]
-    return [
-        part
-        for count, folder in enumerate(reversed(folders), start=1)
-        for part in (".".join(names[:count]), str(folder))
-    ]
+    root = Path(__file__).parents[3]
+    return [part for name in _PACKAGES for part in (name, str(root.joinpath(*name.split("."))))]
 
 
 @lru_cache(maxsize=1)

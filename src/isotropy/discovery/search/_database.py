@@ -178,7 +178,7 @@ def _prepare_server(url: sqlalchemy.URL, address: str, create: bool) -> None:
         engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, **_options(url))
     except ImportError:
         raise ValueError(
-            "expected the package psycopg for PostgreSQL, got none: pip install isotropy[postgres]"
+            "expected the package psycopg for PostgreSQL, got none: pip install psycopg[binary]"
         ) from None
     try:
         with engine.connect() as connection:

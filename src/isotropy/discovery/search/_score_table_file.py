@@ -12,9 +12,9 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
+from isotropy._run._bounded_json import bounded_json, shown
 from isotropy.discovery.search._all_networks import may_be_all_networks
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._study_json import parsed, shown
 from isotropy.discovery.search._tensor_header import (
     LONGEST_HEADER,
     TensorHeader,
@@ -79,14 +79,15 @@ def _header(place: str) -> TensorHeader:
 def _tensors(place: str, shapes: dict[str, TensorShape]) -> dict[str, Tensor]:
     for name, dtypes in _ARRAYS.items():
         if name not in shapes or shapes[name].dtype not in dtypes:
-            raise ValueError(f"expected {name} in whole numbers, got {shown(shapes.get(name))}")
+            got = shown(shapes[name].dtype) if name in shapes else "none"
+            raise ValueError(f"expected {name} in whole numbers, got {got}")
     with safe_open(place, framework="pt") as file:
         return {name: file.get_tensor(name) for name in _ARRAYS}
 
 
 def _parts(tensors: dict[str, Tensor], text: str | None) -> dict[str, Any]:
     """What a table is made of, from a file that somebody else may have written."""
-    about = parsed(text, "what a score table says of itself")
+    about = bounded_json(text, "what a score table says of itself")
     if not isinstance(about, dict) or not {"name", "space", *_ROWS} <= set(about) <= _ABOUT:
         raise ValueError(
             f"expected {', '.join(sorted(_ABOUT))} in a score table, got {shown(about)}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
+from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.discovery.search._strategy import Proposal
-from isotropy.discovery.search._study_json import shown
 
 _SHOWN = 10
 

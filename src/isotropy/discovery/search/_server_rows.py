@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy
 from sqlalchemy import bindparam, column, func, select, table
 
-from isotropy.discovery.search._study_json import parsed
+from isotropy._run._bounded_json import bounded_json
 from isotropy.discovery.search._study_notes import SETTINGS, settings_from
 from isotropy.discovery.search._study_rows import check_rows, check_versions
 from isotropy.discovery.search._tables import clock
@@ -94,7 +94,7 @@ def _mark(connection: sqlalchemy.Connection, number: int) -> str:
         .select_from(table("study_user_attributes"))
         .where((column("study_id") == number) & (column("key") == SETTINGS))
     )
-    return "" if text is None else settings_from(parsed(text, "the settings of a study")).mark
+    return "" if text is None else settings_from(bounded_json(text, "the settings of a study")).mark
 
 
 def _bounded(name: str) -> sqlalchemy.ColumnElement[Any]:

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
+from isotropy._run._bounded_json import shown
 from isotropy.bases import pair_orbits
 from isotropy.discovery.search._space_description import space_description
-from isotropy.discovery.search._study_json import shown
 from isotropy.discovery.search._study_notes import HIDDEN
 from isotropy.groups import GRID_TRANSFORMATIONS, GridTransformation, grid_transformations
 

@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from isotropy.discovery.search._study_json import parsed, shown
+from isotropy._run._bounded_json import bounded_json, shown
 
 _NAME = re.compile(r"[a-z][a-z ]{0,63}")
 _NAMES, _CHOICES, _LAYERS, _SIDE, _CHANNELS = 64, 64, 16, 2048, 4096
@@ -46,7 +46,7 @@ def space_description(text: object) -> SpaceDescription:
         ... ).hidden
         ((4,),)
     """
-    found = parsed(text, "the description of a space")
+    found = bounded_json(text, "the description of a space")
     if not isinstance(found, dict) or set(found) != {"image", "groups", "hidden", "step"}:
         raise ValueError(
             f"expected a space with image, groups, hidden and step, got {shown(found)}"

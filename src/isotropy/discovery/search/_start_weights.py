@@ -8,7 +8,7 @@ import sqlalchemy
 from safetensors.torch import load, save
 from torch import Tensor
 
-from isotropy.discovery.search._study_json import shown
+from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._tables import WEIGHTS, insert
 from isotropy.discovery.search._tensor_header import tensor_header
 

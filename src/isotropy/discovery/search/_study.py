@@ -12,6 +12,7 @@ import optuna
 import sqlalchemy
 from optuna.trial import TrialState
 
+from isotropy._run._bounded_json import bounded_json, shown
 from isotropy.discovery.search import _trials
 from isotropy.discovery.search._claims import Claims
 from isotropy.discovery.search._database import Database
@@ -19,7 +20,6 @@ from isotropy.discovery.search._search_result import Origin, SearchResult
 from isotropy.discovery.search._server_rows import check_server_rows
 from isotropy.discovery.search._space import SearchSpace
 from isotropy.discovery.search._strategy import Proposal
-from isotropy.discovery.search._study_json import parsed, shown
 from isotropy.discovery.search._study_notes import FORMAT, SETTINGS, settings_from
 from isotropy.discovery.search._tables import insert
 
@@ -152,7 +152,7 @@ def _require(study: optuna.Study, wanted: Mapping[str, Any], database: Database)
 def _differing(expected: Any, found: Any) -> tuple[Any, Any]:
     """Of two descriptions in JSON only what differs."""
     try:
-        one, other = parsed(expected, "what is wanted"), parsed(found, "what there is")
+        one, other = bounded_json(expected, "what is wanted"), bounded_json(found, "what there is")
     except ValueError:
         return expected, found
     if not isinstance(one, dict) or not isinstance(other, dict):

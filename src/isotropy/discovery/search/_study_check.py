@@ -14,8 +14,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._study_copy import LARGEST_FILE, copy_study
-from isotropy.discovery.search._study_json import shown
 from isotropy.discovery.search._study_keys import key_parts
 from isotropy.discovery.search._study_rows import check_rows
 from isotropy.discovery.search._study_schema import Schema, check_schema

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
+from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._space_description import SpaceDescription, space_description
-from isotropy.discovery.search._study_json import shown
 from isotropy.discovery.search._study_keys import key_parts
 
 SETTINGS = "isotropy"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from isotropy.discovery.search._study_json import parsed, shown
+from isotropy._run._bounded_json import bounded_json, shown
 from isotropy.discovery.search._study_keys import key_parts
 from isotropy.discovery.search._study_notes import (
     SETTINGS,
@@ -113,15 +113,15 @@ def _study_attributes(read: Read, studies: dict[int, _Study]) -> None:
         check_text(key, "an attribute's name", _NAME)
         study = _owner(studies, number, "an attribute", "study")
         if key == SETTINGS:
-            study.settings = settings_from(parsed(text, "the settings of a study"))
+            study.settings = settings_from(bounded_json(text, "the settings of a study"))
         else:
-            parsed(text, "an attribute of a study", finite=False)
+            bounded_json(text, "an attribute of a study", finite=False)
     columns = "study_system_attribute_id", "study_id", "key", "value_json"
     for row, number, key, text in _bounded(read("study_system_attributes", columns)):
         whole(row, "an attribute's number")
         check_text(key, "an attribute's name", _NAME)
         _owner(studies, number, "an attribute", "study")
-        parsed(text, "an attribute of a study", finite=False)
+        bounded_json(text, "an attribute of a study", finite=False)
     for study in studies.values():
         if study.settings is not None and study.directions != ["MAXIMIZE"]:
             raise ValueError(
@@ -158,7 +158,7 @@ def _trial_attributes(read: Read, trials: dict[int, _Trial]) -> None:
         trial = _owner(trials, number, "an attribute", "trial")
         _count(trial)
         settings = trial.study.settings
-        note = parsed(text, "a note of a trial", finite=settings is not None)
+        note = bounded_json(text, "a note of a trial", finite=settings is not None)
         if settings is not None:
             check_note(key, note)
             if key == "key":
@@ -170,7 +170,7 @@ def _trial_attributes(read: Read, trials: dict[int, _Trial]) -> None:
         check_text(key, "an attribute's name", _NAME)
         trial = _owner(trials, number, "an attribute", "trial")
         _count(trial)
-        parsed(text, "an attribute of a trial", finite=False)
+        bounded_json(text, "an attribute of a trial", finite=False)
         if trial.study.settings is not None and not _SYSTEM.fullmatch(key):
             raise ValueError(
                 f"expected no attributes of a sampler in a search, got {shown(key)}, which Optuna "
@@ -187,7 +187,7 @@ def _params(read: Read, trials: dict[int, _Trial]) -> None:
         trial = _owner(trials, number, "a parameter", "trial")
         _count(trial)
         if text not in known:
-            known[text] = distribution_of(parsed(text, "a distribution", finite=False))
+            known[text] = distribution_of(bounded_json(text, "a distribution", finite=False))
         chosen = check_param(value, known[text])
         if trial.study.settings is not None:
             trial.study.settings.check_choices(name, known[text])

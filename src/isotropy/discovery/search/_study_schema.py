@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from isotropy.discovery.search._study_json import shown
+from isotropy._run._bounded_json import shown
 
 _WORD = re.compile(r'\s*([A-Za-z_][A-Za-z_0-9]*|"[A-Za-z_][A-Za-z_0-9]*"|[0-9]+|[(),=])')
 _LONGEST = 5000

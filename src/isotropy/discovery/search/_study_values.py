@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from isotropy.discovery.search._study_json import shown
+from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._study_notes import is_real
 
 LARGEST = 2**31 - 1

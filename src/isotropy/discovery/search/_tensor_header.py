@@ -6,7 +6,7 @@ import math
 import struct
 from typing import NamedTuple
 
-from isotropy.discovery.search._study_json import parsed, shown
+from isotropy._run._bounded_json import bounded_json, shown, utf8_text
 
 LONGEST_HEADER = 2**20
 _LENGTH = 8
@@ -66,11 +66,9 @@ def tensor_header(start: bytes, size: int, what: str) -> TensorHeader:
     end = _LENGTH + length
     if not 0 < length <= LONGEST_HEADER or end > min(size, len(start)):
         raise ValueError(f"expected tensors of safetensors as {what}, got {shown(start)}")
-    try:
-        text = start[_LENGTH:end].decode()
-    except UnicodeDecodeError:
-        raise ValueError(f"expected a header in UTF-8 in {what}, got other bytes") from None
-    found = parsed(text, f"the header of {what}")
+    header = f"the header of {what}"
+    text = utf8_text(start[_LENGTH:end], header)
+    found = bounded_json(text, header)
     if not isinstance(found, dict) or len(found) > _TENSORS:
         raise ValueError(f"expected up to {_TENSORS} named tensors as {what}, got {shown(text)}")
     metadata = found.pop(_METADATA, {})
@@ -87,7 +85,8 @@ def tensor_header(start: bytes, size: int, what: str) -> TensorHeader:
         reached = last
     if reached != size - end:
         raise ValueError(
-            f"expected {reached} bytes of numbers in {what}, got {size - end} after the header"
+            f"expected {shown(reached)} bytes of numbers in {what}, got {size - end} after the "
+            "header"
         )
     return TensorHeader(tensors, metadata)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._search_result import ScoredChild
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.discovery.search._strategy import Proposal
-from isotropy.discovery.search._study_json import shown
 from isotropy.discovery.search._study_keys import key_parts
 from isotropy.discovery.search._study_notes import check_accuracy, check_note
 

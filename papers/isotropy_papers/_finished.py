@@ -1,0 +1,101 @@
+"""Finished parts of a long experiment, kept so that an interrupted run loses none of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from isotropy._run import Checkpoint, ProgressCallback, Step, cache_folder
+from isotropy_papers._experiment import Settings
+
+_logger = logging.getLogger(__name__)
+
+
+class Finished:
+    """Parts of an experiment by name, written to a file as each one ends.
+
+    The file is in ``settings.out``, where it stays, or else in the cache until the run is over.
+    Its name holds a digest of what the parts depend on, so that runs that differ never mix.
+
+    Args:
+        name: What the parts belong to.
+        depends: What their values depend on beside their own names, of what JSON knows.
+        settings: Where to keep them.
+        progress: Told before parts are computed.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> settings = Settings(out=Path(folder.name))
+        >>> for _ in range(2):
+        ...     parts = Finished("lengths", {"seed": 0}, settings, lambda step: None)
+        ...     parts.get(["one", "three"], lambda names: [print(*names) or len(*names)])
+        one
+        three
+        {'one': 3, 'three': 5}
+        {'one': 3, 'three': 5}
+        >>> folder.cleanup()
+    """
+
+    def __init__(
+        self,
+        name: str,
+        depends: dict[str, Any],
+        settings: Settings,
+        progress: ProgressCallback,
+    ) -> None:
+        fingerprint = f"{name} {json.dumps(depends, sort_keys=True)}"
+        self._progress = progress
+        self._kept = settings.out is not None
+        folder = settings.out if settings.out is not None else cache_folder()
+        self._checkpoint: Checkpoint | None = None
+        self._parts: dict[str, Any] = {}
+        if folder is not None:
+            folder = folder if self._kept else folder / "reproduce"
+            folder.mkdir(parents=True, exist_ok=True)
+            digest = hashlib.sha256(fingerprint.encode()).hexdigest()[:12]
+            path = folder / f"{name.replace('/', '-')}-{digest}.safetensors"
+            self._checkpoint = Checkpoint(path, fingerprint)
+            found = self._checkpoint.load()
+            self._parts = found[1] if found is not None else {}
+        self._used: list[str] = []
+
+    def get(
+        self, names: Sequence[str], compute: Callable[[list[str]], list[Any]], together: int = 1
+    ) -> dict[str, Any]:
+        """Parts as they were kept, or else as they are computed now, and kept.
+
+        Args:
+            names: The parts.
+            compute: Gives the values of some parts, of what JSON knows.
+            together: How many to compute at once; what is computed at once is kept at once.
+        """
+        missing = [name for name in names if name not in self._parts]
+        for first in range(0, len(missing), together):
+            group = missing[first : first + together]
+            self._progress(Step(len(names) - len(missing) + first, len(names), ", ".join(group)))
+            start = time.perf_counter()
+            values = compute(group)
+            seconds = time.perf_counter() - start
+            _logger.info("%s: %.1f s", ", ".join(group), seconds)
+            for name, value in zip(group, values, strict=True):
+                self._parts[name] = {"value": value, "seconds": seconds / len(group)}
+            if self._checkpoint is not None:
+                self._checkpoint.save({}, self._parts)
+        self._used = list(names)
+        return {name: self._parts[name]["value"] for name in names}
+
+    def close(self) -> float:
+        """End a run that has all its parts.
+
+        Returns:
+            The seconds that they took.
+        """
+        if self._checkpoint is not None and not self._kept:
+            Path(self._checkpoint.path).unlink(missing_ok=True)
+        return float(sum(self._parts[name]["seconds"] for name in self._used))

@@ -1,0 +1,41 @@
+"""Verbs that other distributions bring, through the entry points ``isotropy.verbs``."""
+
+from importlib.metadata import entry_points
+from typing import Annotated
+
+import typer
+
+from isotropy.cli._frame import Answer, Frame, app, verb
+
+_KNOWN = {
+    "reproduce": (
+        "expected isotropy-papers, which brings this verb, got an isotropy without it; from a "
+        "checkout: pip install ./papers"
+    )
+}
+
+
+def add_other_verbs() -> None:
+    """Import every module that brings a verb; where that fails, the verb says why."""
+    missing = dict(_KNOWN)
+    for entry in entry_points(group="isotropy.verbs"):
+        missing.pop(entry.name, None)
+        try:
+            entry.load()
+        except Exception as error:  # somebody else's module: the other verbs still work
+            missing[entry.name] = (
+                f"expected a distribution that brings this verb, got {entry.value}, which cannot "
+                f"be imported ({type(error).__name__}: {error})"
+            )
+    for name, sentence in missing.items():
+        _refuse(name, sentence)
+
+
+def _refuse(name: str, sentence: str) -> None:
+    def missing(
+        frame: Frame, arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None
+    ) -> Answer:
+        raise ValueError(sentence)
+
+    missing.__doc__ = "Not installed: run it to see how to get it."
+    verb(name, app, context_settings={"ignore_unknown_options": True})(missing)
