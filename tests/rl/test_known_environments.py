@@ -261,7 +261,7 @@ def test_unknown() -> None:
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
     assert environment_symmetry("Ant-v5").name == "D(4)"
-    with pytest.raises(ImportError, match=r"for Ant-v5, got none: pip install \"isotropy\[rl\]\""):
+    with pytest.raises(ImportError, match=r"for Ant-v5, got none: pip install \"gymnasium\[m"):
         make_environment("Ant-v5")
 
 
