@@ -1,21 +1,5 @@
 """What a person sees: pictures and pages."""
 
-from isotropy.report._basis_picture import colour_classes, matrix_shape, plot_bases, plot_basis
-from isotropy.report._contributions_picture import plot_contributions
-from isotropy.report._demo_page import DemoCase, demo_page, write_demo_page
-from isotropy.report._finding_page import finding_page, write_finding_page
-from isotropy.report._layerwise_picture import plot_layers
+from isotropy._run._lazy_names import lazy_names
 
-__all__ = [
-    "DemoCase",
-    "colour_classes",
-    "demo_page",
-    "finding_page",
-    "matrix_shape",
-    "plot_bases",
-    "plot_basis",
-    "plot_contributions",
-    "plot_layers",
-    "write_demo_page",
-    "write_finding_page",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

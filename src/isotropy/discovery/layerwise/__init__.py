@@ -1,14 +1,5 @@
 """Layer-wise equivariance: which symmetry every layer of a network should have."""
 
-from isotropy.discovery.layerwise._layer_types import LayerType, layer_table, layer_types
-from isotropy.discovery.layerwise._layerwise_result import LayerShares, LayerwiseResult
-from isotropy.discovery.layerwise._learn_layers import learn_layers
+from isotropy._run._lazy_names import lazy_names
 
-__all__ = [
-    "LayerShares",
-    "LayerType",
-    "LayerwiseResult",
-    "layer_table",
-    "layer_types",
-    "learn_layers",
-]
+__getattr__, __dir__, __all__ = lazy_names(__name__)

@@ -1,0 +1,77 @@
+"""Names of a room that are imported when first used, and old ones that still work, with a warning.
+
+What a room offers stands once, in the ``__init__.pyi`` beside its ``__init__.py``: type checkers
+read it as it is, and so does this module. The pattern is that of scientific Python's SPEC 1.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+
+_PAPERS = "isotropy_papers"
+
+
+def lazy_names(
+    room: str, deprecated: Mapping[str, str] | None = None
+) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+    """What a room's ``__getattr__``, ``__dir__`` and ``__all__`` are.
+
+    Args:
+        room: The ``__name__`` of the package; its ``__init__.pyi`` imports each public name from
+            the module that holds it.
+        deprecated: Old names, each with where it is now: ``"isotropy.room:name"``. One in a
+            private module has nothing that replaces it.
+
+    Example:
+        >>> find, _, names = lazy_names("isotropy.bases")
+        >>> "equivariant_basis" in names, find("equivariant_basis").__name__
+        (True, 'equivariant_basis')
+    """
+    package = sys.modules[room]
+    places = _imports(Path(str(package.__file__)).with_suffix(".pyi"))
+    old = dict(deprecated or {})
+
+    def __getattr__(name: str) -> object:
+        if name in places:
+            found = getattr(import_module(places[name]), name)
+            setattr(package, name, found)
+            return found
+        if name in old:
+            return _with_warning(f"{room}.{name}", *old[name].split(":"))
+        raise AttributeError(f"module {room!r} has no attribute {name!r}")
+
+    names = sorted(places)
+    return __getattr__, lambda: names, names
+
+
+def _imports(stub: Path) -> dict[str, str]:
+    """The module of each name that a stub imports."""
+    return {
+        alias.name: str(node.module)
+        for node in ast.parse(stub.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+
+
+def _with_warning(old: str, module: str, name: str) -> object:
+    try:
+        found = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != _PAPERS:
+            raise
+        raise AttributeError(
+            f"{old} is in {_PAPERS}, which is not installed: pip install ./papers, from a checkout "
+            "of isotropy"
+        ) from None
+    private = any(part.startswith("_") for part in module.split("."))
+    now = "part of how isotropy works inside" if private else f"{module}.{name}"
+    warnings.warn(
+        f"{old} is now {now}: the old name goes in version 0.2", DeprecationWarning, stacklevel=3
+    )
+    return found
