@@ -26,6 +26,7 @@ def main(name: str, command: list[str]) -> None:
     changed = _git("status", "--porcelain", "--", *CODE)
     if changed:
         raise SystemExit(f"expected the code of a commit, got changes:\n{changed}")
+    commit = _git("rev-parse", "HEAD")
     program = [sys.executable, "-m", "isotropy"] if command[0] == "isotropy" else [sys.executable]
     done = subprocess.run(
         [*program, *command[1:], "--json"], check=True, stdout=subprocess.PIPE, text=True
@@ -34,7 +35,7 @@ def main(name: str, command: list[str]) -> None:
     seed = command[command.index("--seed") + 1] if "--seed" in command else 0
     found = {
         "command": " ".join(command),
-        "commit": _git("rev-parse", "HEAD"),
+        "commit": commit,
         "seed": int(seed),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
         "cpu_seconds": round(used.ru_utime + used.ru_stime, 1),
