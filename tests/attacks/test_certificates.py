@@ -24,7 +24,9 @@ SOAK = Path(__file__).with_name("soak.py")
 
 
 @pytest.mark.parametrize(
-    "base", sorted(set(certificates.bases()), key=lambda b: b.name), ids=lambda b: b.name
+    "base",
+    sorted(set(certificates.bases()), key=lambda b: b.name),
+    ids=lambda b: b.name,  # type: ignore[attr-defined]
 )
 def test_honest_certificates_are_reproduced(base: certificates.Base) -> None:
     assert certificates.judge(base.content, base) in ("verified", "verified given")
