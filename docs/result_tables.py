@@ -214,6 +214,57 @@ _SIMULATED = {
     "wrong signs",
 }
 
+
+def lengthscales() -> str:
+    """What learned lengthscales do to the symmetry of two layers, on two kinds of labels."""
+    cells = _cells("ouderaa2023-lengthscales")
+    rows = []
+    for model, words in _LENGTHSCALES.items():
+        row = [words]
+        for task in ("pattern", "quadrant"):
+            found = {column: cells[f"{task}, {model}", column] for column in _MEASURED}
+            errors = (found[f"layer {layer} error"] for layer in (0, 1))
+            row.append(", ".join(map(_deviation, errors)))
+            row.append(f"{found['accuracy %']['ours']:.1f}")
+            row.append(_signed(found["log evidence"]["ours"], ".0f"))
+        rows.append(row)
+    measured = ("error, layers 0 and 1", "accuracy, %", "log evidence")
+    head = ("learned", f"pattern: {measured[0]}", *measured[1:])
+    rows += _UNTRACED_LENGTHSCALES
+    return _table((*head, f"quadrant: {measured[0]}", *measured[1:]), rows)
+
+
+def _deviation(cell: dict[str, Any]) -> str:
+    low, high = cell["interval"]
+    digits = 2 if cell["ours"] >= 0.02 else 3
+    return f"{cell['ours']:.{digits}f} ± {(high - low) / 2:.{digits}f}"
+
+
+_MEASURED = ("layer 0 error", "layer 1 error", "accuracy %", "log evidence")
+_LENGTHSCALES = {
+    "fixed": "nothing",
+    "ω": "ω alone, priors weak and fixed",
+    "ω+priors": "ω and priors",
+}
+_UNTRACED_LENGTHSCALES = [
+    [
+        *("priors alone †", "0.002 ± 0.002, 0.002 ± 0.001", "99.8", "−48"),
+        *("0.01 ± 0.01, 1.18 ± 0.18", "95.6", "−159"),
+    ],
+    [
+        *("σ of ω ~ N(0, σ²), and priors †", "0.001 ± 0.001, 0.003 ± 0.002", "99.8", "−50"),
+        *("0.01 ± 0.01, 1.10 ± 0.37", "94.6", "−171"),
+    ],
+    [
+        *("ω alone, interpolating bases †", "0.25 ± 0.30, 0.13 ± 0.15", "97.9", "−223"),
+        *("0.50 ± 0.26, 1.25 ± 0.02", "94.4", "−560"),
+    ],
+    [
+        *("ω alone, plain bases †", "0.04 ± 0.01, 0.02 ± 0.01", "99.9", "−135"),
+        *("0.40 ± 0.27, 1.11 ± 0.14", "95.8", "−560"),
+    ],
+]
+
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "beside-theirs": ("README.md", beside_theirs),
     "soak": ("docs/security.md", soak),
@@ -229,6 +280,7 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
         lambda: searched_groups("table7", "Fashion-MNIST"),
     ),
     "finzi2023-table3.2": ("docs/reinforcement-learning.md", simulators),
+    "ouderaa2023-lengthscales": ("docs/papers/ouderaa2023.md", lengthscales),
 }
 
 
