@@ -80,9 +80,9 @@ KINDS: dict[
         str | None,
     ],
 ] = {
-    "noise": (noise, lambda name: True, None),
+    "noise": (noise, lambda _: True, None),
     "bars": (bars, lambda name: "quarter" in name or "p4" in name, "Z(8) × Z(8)"),
-    "quadrants": (quadrants, lambda name: True, None),
+    "quadrants": (quadrants, lambda _: True, None),
     "exceptions": (
         exceptions,
         lambda name: name.startswith("Z(8)") or "all layers" in name,

@@ -156,7 +156,7 @@ def pure_noise(rng: Rng) -> Arrays:
 
 
 @task("vectors", suffix=".csv")
-def a_real_table(rng: Rng) -> Arrays:
+def a_real_table(_: Rng) -> Arrays:
     from sklearn.datasets import load_diabetes
 
     data = load_diabetes()
@@ -164,7 +164,7 @@ def a_real_table(rng: Rng) -> Arrays:
 
 
 @task("vectors", suffix=".csv")
-def a_real_table_of_classes(rng: Rng) -> Arrays:
+def a_real_table_of_classes(_: Rng) -> Arrays:
     from sklearn.datasets import load_breast_cancer
 
     data = load_breast_cancer()
@@ -444,7 +444,7 @@ def almost_a_length(rng: Rng) -> Arrays:
 
 
 @task("vectors", suffix=".csv")
-def iris(rng: Rng) -> Arrays:
+def iris(_: Rng) -> Arrays:
     from sklearn.datasets import load_iris
 
     data = load_iris()
@@ -453,7 +453,7 @@ def iris(rng: Rng) -> Arrays:
 
 
 @task("vectors", suffix=".csv")
-def wine(rng: Rng) -> Arrays:
+def wine(_: Rng) -> Arrays:
     from sklearn.datasets import load_wine
 
     data = load_wine()
@@ -599,7 +599,7 @@ def faces_in_the_mirror(rng: Rng) -> Arrays:
 
 
 @task("images", "", r"layers")
-def handwritten_digits(rng: Rng) -> Arrays:
+def handwritten_digits(_: Rng) -> Arrays:
     from sklearn.datasets import load_digits
 
     data = load_digits()

@@ -35,9 +35,9 @@ _MODELS: dict[str, Callable[[Path | None], nn.Module]] = {
     "EfficientNet-Lite0": lambda folder: efficientnet_lite(
         0, fetch("efficientnet-lite0", folder=folder)
     ),
-    "ResNet-18": lambda folder: resnet18(seed=0),
-    "ViT-Ti/16": lambda folder: vit_tiny(seed=0),
-    "Mixer-S/16": lambda folder: mixer_s16(seed=0),
+    "ResNet-18": lambda _: resnet18(seed=0),
+    "ViT-Ti/16": lambda _: vit_tiny(seed=0),
+    "Mixer-S/16": lambda _: mixer_s16(seed=0),
 }
 
 
@@ -58,7 +58,7 @@ def main() -> int:
         if not args.no_layers:
             rows[name]["layers"] = _layers(model, images, args.layer_repeats, args.timed_probes)
         _print_row(name, rows[name])
-    _print_agreement(rows, args)
+    _print_agreement(rows)
     print(f"\nload {os.getloadavg()[0]:.1f} at the end")
     if args.json:
         asked = ("models", "repeats", "layer_repeats", "threads", "timed_probes")
@@ -130,8 +130,8 @@ def _end_to_end(model: nn.Module, images: Tensor, repeats: int) -> dict[str, Any
         "ours, gradients": lambda x: lie_derivative(model, x, _ACTION),
         "peer": lambda x: peer.lie_derivative(lean, x, keep_graph=False),
         "peer, gradients": lambda x: peer.lie_derivative(published, x),
-        "forward of 16": lambda x: forward(batch),
-        "ours of 16": lambda x: ours(batch),
+        "forward of 16": lambda _: forward(batch),
+        "ours of 16": lambda _: ours(batch),
     }
     turns = _take_turns(steps, images, repeats)
     x = images[:1]
@@ -152,7 +152,7 @@ def _layers(model: nn.Module, images: Tensor, repeats: int, probes: int) -> dict
     def own(x: Tensor) -> None:
         probed[:] = [peer.Probed(published, x)]
 
-    def probe(x: Tensor) -> None:
+    def probe(_x: Tensor) -> None:
         for _ in range(probes):
             probed[0].probe(rng)
 
@@ -244,7 +244,7 @@ def _print_row(name: str, row: dict[str, Any]) -> None:
     print(_aligned(name, cells), flush=True)
 
 
-def _print_agreement(rows: dict[str, dict[str, Any]], args: argparse.Namespace) -> None:
+def _print_agreement(rows: dict[str, dict[str, Any]]) -> None:
     print("\nRelative differences, within each method:")
     for name, row in rows.items():
         if "error" in row:

@@ -1,5 +1,6 @@
 """What the documentation shows is what happens: its code runs, its commands print what it says."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -130,3 +131,20 @@ def test_tables_are_those_of_the_results(name: str) -> None:
     page, made = TABLES["TABLES"][name]
     text = (ROOT / page).read_text(encoding="utf-8")
     assert TABLES["with_table"](text, name, made()) == text, "run docs/result_tables.py"
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("results/*.json")), ids=lambda path: path.stem)
+def test_results_name_their_origin(path: Path) -> None:
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert found["command"]
+    assert re.fullmatch(r"[0-9a-f]{40}", found["commit"])
+    assert isinstance(found["seed"], int)
+    assert found["machine"]
+
+
+def test_every_dagger_is_explained() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        explained = text.count("† Not yet traced: ")
+        assert explained == (1 if "†" in text else 0), page
+        assert text.count("†") != 1, f"{page}: an explanation of nothing"

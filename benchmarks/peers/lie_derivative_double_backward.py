@@ -155,7 +155,7 @@ class Probed:
         """Draw one more z."""
         calls = iter(range(len(self.own)))
 
-        def watch(name: str, module: nn.Module, z: Tensor, out: Tensor) -> None:
+        def watch(_name: str, _module: nn.Module, _z: Tensor, out: Tensor) -> None:
             call = next(calls)
             own = self.own[call][1]
             if own is not None and out.requires_grad:

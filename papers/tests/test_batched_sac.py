@@ -128,7 +128,7 @@ def test_updates_are_those_of_stable_baselines3(monkeypatch: pytest.MonkeyPatch)
     from stable_baselines3.common.logger import Logger
     from stable_baselines3.common.type_aliases import ReplayBufferSamples
 
-    class Still(gymnasium.Env):
+    class Still(gymnasium.Env):  # type: ignore[name-defined]
         observation_space = gymnasium.spaces.Box(-np.inf, np.inf, (N,))
         action_space = gymnasium.spaces.Box(-1, 1, (M,))
 

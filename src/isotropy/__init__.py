@@ -6,6 +6,6 @@ loaded when first used, so that ``import isotropy`` costs nothing.
 
 from isotropy._run._lazy_names import lazy_names
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __getattr__, __dir__, __all__ = lazy_names(__name__)

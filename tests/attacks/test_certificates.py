@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ SOAK = Path(__file__).with_name("soak.py")
 
 
 @pytest.mark.parametrize(
-    "base", sorted(set(certificates.bases()), key=lambda b: b.name), ids=lambda b: b.name
+    "base", sorted(set(certificates.bases()), key=attrgetter("name")), ids=attrgetter("name")
 )
 def test_honest_certificates_are_reproduced(base: certificates.Base) -> None:
     assert certificates.judge(base.content, base) in ("verified", "verified given")

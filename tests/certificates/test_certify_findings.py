@@ -173,7 +173,7 @@ def test_the_network_has_the_symmetry(
         assert (y - y.mean(0)).abs().max() > 1e-3  # what ignores its inputs has every symmetry
         moves = [*group.discrete, *(torch.matrix_exp(a.dense() / 2) for a in group.algebra)]
         for h in moves:
-            if "convnet" in text and any(torch.equal(h.dense(), s.dense()) for s in shifts):
+            if "convnet" in text and any(torch.equal(h.dense(), s.dense()) for s in shifts):  # type: ignore[attr-defined]
                 continue  # convolutions with edges commute with shifts only nearly
             moved = finding.symmetry.apply(h, x.flatten(1)).view_as(x)
             # a change of basis is known to 16 bits

@@ -29,7 +29,7 @@ class Traced:
         axes = None
         if self.axes is not None:
             axes = self.axes.viewed(one.shape, one.stride(), one.storage_offset())
-        return Traced(*(part.contiguous() for part in parts), axes)
+        return Traced(*(part.contiguous() for part in parts), axes)  # type: ignore[call-arg]
 
     def check(self) -> None:
         """Where the axes claim to know the whole picture, it must be the one that was traced."""
@@ -86,7 +86,7 @@ def tokens(n: int, height: int, width: int, c: int, before: int, after: int) -> 
         ends = [torch.full((n, size, c), -1) for size in (before, after)]
         parts.append(torch.cat([ends[0], inner, ends[1]], 1))
     axis = Axis((Piece(height, 0), Piece(width, 1)), before, after)
-    return Traced(*parts, Axes(sides(height, width), (plain(n), axis, plain(c))))
+    return Traced(*parts, Axes(sides(height, width), (plain(n), axis, plain(c))))  # type: ignore[call-arg]
 
 
 @st.composite

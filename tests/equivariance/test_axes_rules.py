@@ -176,8 +176,8 @@ KNOWN: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
     "mean over channels": (lambda x: x.mean(1), False),
     "largest over channels": (lambda x: x.amax(dim=1, keepdim=True), False),
     "joined channels": (lambda x: torch.cat([x, x.sin()], 1), False),
-    "joined, by another word": (lambda x: torch.cat([x, x.sin()], axis=1), False),
-    "stacked": (lambda x: torch.stack([x, x], axis=1), False),
+    "joined, by another word": (lambda x: torch.cat([x, x.sin()], axis=1), False),  # type: ignore[call-arg]
+    "stacked": (lambda x: torch.stack([x, x], axis=1), False),  # type: ignore[call-arg]
     "stacked at the end": (lambda x: torch.stack([x, x], -1), False),
     "class token": (
         lambda x: torch.cat([torch.zeros(1, 1, 2, dtype=x.dtype), x.flatten(2).mT], 1),

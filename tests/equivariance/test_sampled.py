@@ -99,7 +99,8 @@ def test_images_turned_and_flipped(name: str) -> None:
     x = normal(2, 2, 6, 6)
     # all are isometries: what is moved back is as long as it was
     expected = [
-        (model(move(x)) - move(model(x))).flatten(1).norm(dim=1).mean() for move in TURNS[name]
+        (model(move(x)) - move(model(x))).flatten(1).norm(dim=1).mean()
+        for move in TURNS[name]  # type: ignore[attr-defined]
     ]
     found = sampled_equivariance(model, x, name)
     assert found.value == pytest.approx(float(sum(expected)) / len(expected))

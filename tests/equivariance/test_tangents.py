@@ -96,8 +96,8 @@ ON_IMAGES: dict[str, Callable[[Tensor], Tensor]] = {
     "abs of complex": lambda x: torch.fft.fft2(x).abs(),
     "parts of complex": lambda x: torch.fft.fft2(x).conj().imag + torch.fft.fft2(x).real,
     "lp_pool": lambda x: F.lp_pool2d(x, 2, 2),
-    "stack named": lambda x: torch.stack([x, x.sin()], axis=2),
-    "cat named": lambda x: torch.cat([x, torch.ones_like(x), x * x], axis=1),
+    "stack named": lambda x: torch.stack([x, x.sin()], axis=2),  # type: ignore[call-arg]
+    "cat named": lambda x: torch.cat([x, torch.ones_like(x), x * x], axis=1),  # type: ignore[call-arg]
     "cat of named": lambda x: torch.cat(tensors=[x, x.exp()], dim=-1),
     "mean named": lambda x: x.mean(axis=(1, 3)),
     "roll": lambda x: torch.roll(x, (1, -2), (2, 3)) + x.roll(3) + x.flip(1),
@@ -174,7 +174,7 @@ ON_TOKENS: dict[str, Callable[[Tensor], Tensor]] = {
     "product with fewer axes": lambda x: x[0] * W4.view(4, 1, 1, 1) * x[:, :1, :1],
     "powers": lambda x: x**2 + (x.abs() + 1) ** x + 2**x + x.square().add(1).rsqrt(),
     "lstm cell": lambda x: torch.lstm_cell(
-        x[0], (x[0, :, :2], x[0, :, 2:]), *CELL
+        x[0], (x[0, :, :2], x[0, :, 2:]), *CELL  # type: ignore[has-type]
     )[0],
     "cumulative": lambda x: x.cumsum(1) + x.cumprod(2),
     "index_add": lambda x: M[:, :4].index_add(0, torch.tensor([1, 0]), x[:, 0]),

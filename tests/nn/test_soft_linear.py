@@ -78,7 +78,7 @@ def test_the_matrix_is_the_sum_of_those_of_all_paths() -> None:
     x = rows(5, 6)
     weight = sum(path.weight for path in layer.paths.values())
     bias = sum(path.bias for path in layer.paths.values())
-    torch.testing.assert_close(layer(x), x @ weight.mT + bias)
+    torch.testing.assert_close(layer(x), x @ weight.mT + bias)  # type: ignore[attr-defined]
 
 
 def test_bases_span_what_their_groups_allow() -> None:

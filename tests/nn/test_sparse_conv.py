@@ -232,7 +232,7 @@ def test_slopes_of_the_evidence_in_lengthscale_and_anchors(samples: int, basis: 
     )
     places = {names[0]: [()], names[1]: [(0, 0), (3, 1)]}
     for name, parameter, by_graph in zip(names, parameters, graph, strict=True):
-        for place in places[name]:
+        for place in places[name]:  # type: ignore[attr-defined]
             expected = slope_by_differences(value, parameter.data[place])
             assert float(by_graph[place]) == pytest.approx(expected, rel=1e-5)
             assert float(batched[name][place]) == pytest.approx(expected, rel=1e-5)

@@ -56,7 +56,7 @@ def test_products_of_generators_follow() -> None:
     signs = [[[-1.0]], [[-1.0]]]
     group, (points, sign) = joint_action(list(zip(swaps, signs, strict=True)))
     assert group.order() == S(3).order()
-    for g in group.elements():
+    for g in group.elements():  # type: ignore[attr-defined]
         matrix = points.rho(g).dense()
         assert torch.allclose(torch.linalg.det(matrix), sign.rho(g).dense()[0, 0])
 

@@ -143,7 +143,7 @@ def test_states_go_round(id: str) -> None:
     assert np.allclose(simulated.state(), state, atol=1e-4)
 
 
-class Ball(gymnasium.Env):  # type: ignore[misc]
+class Ball(gymnasium.Env):  # type: ignore[misc, name-defined]
     """A ball on a plane in a wind: its state is what is observed."""
 
     def __init__(self, wind: float) -> None:
@@ -238,7 +238,7 @@ def test_wrappers_that_change_what_is_seen_are_refused(wrapper: str, options: An
     assert dynamics_error(env.unwrapped, symmetry, n=3).maximum < 1e-12
 
 
-class Shifted(gymnasium.ObservationWrapper):  # type: ignore[misc]
+class Shifted(gymnasium.ObservationWrapper):  # type: ignore[misc, name-defined]
     """Positions from elsewhere: a mirror about the origin no longer holds."""
 
     def observation(self, observation: np.ndarray) -> np.ndarray:
@@ -287,8 +287,8 @@ def test_rows_without_states_are_left_out() -> None:
     touching = found.contact
     parts = (found.errors, found.contact, found.rewards, found.reward_differences)
     ended = found.termination_differs
-    alone = type(found)("n", *(part[touching] for part in parts), ended[touching])
-    free = type(found)("n", *(part[~touching] for part in parts), ended[~touching])
+    alone = type(found)("n", *(part[touching] for part in parts), ended[touching])  # type: ignore[call-arg]
+    free = type(found)("n", *(part[~touching] for part in parts), ended[~touching])  # type: ignore[call-arg]
     assert "no contact" in str(found)
     assert "nan" not in str(alone)
     assert "no contact" not in str(alone)

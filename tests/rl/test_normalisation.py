@@ -135,8 +135,8 @@ def test_vectorised_environments(tmp_path: Path) -> None:
     )
     # stable-baselines3 starts from a mean of 0 that counts as 1e-4 observations
     mean, variance = images.mean(0), images.var(0, correction=0)
-    torch.testing.assert_close(torch.from_numpy(envs.obs_rms.mean), mean, atol=1e-3, rtol=1e-3)
-    torch.testing.assert_close(torch.from_numpy(envs.obs_rms.var), variance, atol=1e-3, rtol=1e-3)
+    torch.testing.assert_close(torch.from_numpy(envs.obs_rms.mean), mean, atol=1e-3, rtol=1e-3)  # type: ignore[attr-defined]
+    torch.testing.assert_close(torch.from_numpy(envs.obs_rms.var), variance, atol=1e-3, rtol=1e-3)  # type: ignore[attr-defined]
     g = symmetry.matrices(symmetry.elements())[0][1].float().numpy()
     turned = envs.normalize_obs(seen[3] @ g.T)
     torch.testing.assert_close(turned, envs.normalize_obs(seen[3]) @ g.T, atol=1e-5, rtol=1e-5)
@@ -147,9 +147,9 @@ def test_vectorised_environments(tmp_path: Path) -> None:
     again.reset()
     assert again.obs_rms.count == count + 2
     both = envs.obs_rms.copy()
-    both.combine(envs.obs_rms)
-    torch.testing.assert_close(both.mean, envs.obs_rms.mean)
-    assert both.count == 2 * envs.obs_rms.count
+    both.combine(envs.obs_rms)  # type: ignore[attr-defined]
+    torch.testing.assert_close(both.mean, envs.obs_rms.mean)  # type: ignore[attr-defined]
+    assert both.count == 2 * envs.obs_rms.count  # type: ignore[attr-defined]
 
 
 def test_a_plain_environment_is_not_vectorised() -> None:

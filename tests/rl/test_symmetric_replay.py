@@ -94,7 +94,7 @@ def test_normalised_after_it_is_transformed() -> None:
     envs = VecNormalize(DummyVecEnv([lambda: make_environment("Walker2d-v5")]))
     envs.seed(0)
     envs.reset()
-    envs.obs_rms.mean = np.linspace(-1, 1, 17)
+    envs.obs_rms.mean = np.linspace(-1, 1, 17)  # type: ignore[attr-defined]
     buffer = filled(symmetry, 1, elements=symmetry.elements()[1:])
     raw, normalised = buffer.sample(1), buffer.sample(1, env=envs)
     for part in ("observations", "next_observations"):

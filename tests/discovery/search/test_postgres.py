@@ -134,7 +134,7 @@ def test_weights_and_settings_on_a_server(fakes, url, tmp_path):
 
     starts = []
 
-    class Recording(fakes.FakeChild):
+    class Recording(fakes.FakeChild):  # type: ignore[name-defined]
         usual_epochs = 4
 
         def __call__(self, state, *, start=None, **options):
@@ -167,7 +167,7 @@ def test_connections_that_break_while_a_child_is_trained_are_made_anew(
     [name] = re.findall(r"/(\w+)\?", url)
     cut = f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}';"
 
-    class Cutting(fakes.FakeChild):
+    class Cutting(fakes.FakeChild):  # type: ignore[name-defined]
         def __call__(self, state, **options):
             assert " t\n" in server.psql(cut)
             return super().__call__(state, **options)

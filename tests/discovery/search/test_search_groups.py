@@ -76,7 +76,7 @@ def test_without_storage_nothing_is_left(fakes, tmp_path):
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ZeroDivisionError])
 def test_a_child_that_fails_ends_the_call_and_may_be_tried_again(fakes, tmp_path, error):
-    class Failing(fakes.FakeChild):
+    class Failing(fakes.FakeChild):  # type: ignore[name-defined]
         def __call__(self, state, **options):
             if len(fakes.noted(self.log, "ended")) == 2:
                 raise error
@@ -93,7 +93,7 @@ def test_a_child_that_fails_ends_the_call_and_may_be_tried_again(fakes, tmp_path
 
 @pytest.mark.parametrize("value", [float("nan"), 1.5])
 def test_an_accuracy_that_is_none_is_refused(fakes, tmp_path, value):
-    class Wrong(fakes.FakeChild):
+    class Wrong(fakes.FakeChild):  # type: ignore[name-defined]
         def __call__(self, state, **options):
             return Trained(value, 1, 1)
 
@@ -129,7 +129,7 @@ class ShortThenLong:
 def test_children_start_from_kept_weights(fakes, tmp_path, keeps):
     starts, passes = [], []
 
-    class Recording(fakes.FakeChild):
+    class Recording(fakes.FakeChild):  # type: ignore[name-defined]
         usual_epochs = 4
 
         def __call__(self, state, *, seed, epochs=None, start=None):
@@ -208,7 +208,7 @@ def test_a_child_that_is_scored_with_another_start_is_told_and_not_trained_again
 
 
 def test_after_two_failures_a_search_goes_on_without_the_child(fakes, tmp_path):
-    class Failing(fakes.FakeChild):
+    class Failing(fakes.FakeChild):  # type: ignore[name-defined]
         def __call__(self, state, **options):
             if state == FLIP:
                 raise ZeroDivisionError
@@ -256,7 +256,7 @@ def test_arguments_out_of_range_are_refused(fakes, tmp_path, options, said):
 
 
 def test_a_study_of_another_child_is_refused(fakes, tmp_path):
-    class Other(fakes.FakeChild):
+    class Other(fakes.FakeChild):  # type: ignore[name-defined]
         def fingerprint(self):
             return "other child"
 
@@ -319,7 +319,7 @@ def test_what_is_no_child_is_refused_in_a_sentence(fakes, tmp_path):
     with pytest.raises(TypeError, match=r"and has a fingerprint\(\), got function"):
         search(fakes, tmp_path, lambda state, **options: 0.5)
 
-    class Number(fakes.FakeChild):
+    class Number(fakes.FakeChild):  # type: ignore[name-defined]
         def __call__(self, state, **options):
             return 0.5
 

@@ -93,7 +93,7 @@ def test_the_page_names_entries_and_its_lines_load_the_model(found, tmp_path):
     code = html.unescape(page.split("<pre><code>")[1].split("</code>")[0])
     names: dict[str, object] = {}
     exec(code, names)
-    assert names["y"].shape == (5, 5)
+    assert names["y"].shape == (5, 5)  # type: ignore[attr-defined]
 
 
 def test_units_are_kept_by_the_group_and_those_of_the_data():
