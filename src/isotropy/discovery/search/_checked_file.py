@@ -17,7 +17,7 @@ from typing import Any
 from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._study_copy import INDEX, JOURNAL, LARGEST_FILE, LOG
 from isotropy.discovery.search._study_schema import schema_of
-from isotropy.discovery.search._tables import TABLES
+from isotropy.discovery.search._study_tables import TABLES
 
 _BEGIN = """
 import sys, types

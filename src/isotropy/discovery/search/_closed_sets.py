@@ -57,18 +57,6 @@ class ClosedSets:
             )
         return self._alike[network]
 
-    def rules(self, top: State) -> dict[State, State]:
-        """States whose closures all others follow from, each with its closure.
-
-        Args:
-            top: The state with all groups.
-        """
-        self.alike(top)
-        return {
-            State(_ordered(few, top), top.hidden): State(_ordered(many, top), top.hidden)
-            for few, many in self._rules.get(top.hidden, ())
-        }
-
     def _closure(self, state: State, within: State) -> State:
         """The closure of a state that is known to be a part of another closed one."""
         if state not in self._closures:

@@ -9,7 +9,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from isotropy._run._bounded_json import shown
-from isotropy.discovery.search._tables import WEIGHTS, insert
+from isotropy.discovery.search._study_tables import WEIGHTS, insert
 from isotropy.discovery.search._tensor_header import tensor_header
 
 LARGEST = 10**9

@@ -14,14 +14,14 @@ from optuna.trial import TrialState
 
 from isotropy._run._bounded_json import bounded_json, shown
 from isotropy.discovery.search import _trials
-from isotropy.discovery.search._claims import Claims
 from isotropy.discovery.search._database import Database
 from isotropy.discovery.search._search_result import Origin, SearchResult
 from isotropy.discovery.search._server_rows import check_server_rows
 from isotropy.discovery.search._space import SearchSpace
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
 from isotropy.discovery.search._study_notes import FORMAT, SETTINGS, settings_from
-from isotropy.discovery.search._tables import insert
+from isotropy.discovery.search._study_tables import insert
+from isotropy.discovery.search._worker_claims import Claims
 
 _NAMED, _LONGEST = 20, 300
 _MEANINGS = {
@@ -188,7 +188,7 @@ def result_of(
     database: Database,
     study: optuna.Study,
     space: SearchSpace,
-    trained_here: Container[Proposal] = (),
+    trained_here: Container[ChildProposal] = (),
 ) -> SearchResult:
     """What a study holds.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._search_result import ScoredChild
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
 from isotropy.discovery.search._study_keys import key_parts
 from isotropy.discovery.search._study_notes import check_accuracy, check_note
 
@@ -25,8 +25,8 @@ FINISHED = "finished"
 _FAILURES = 2
 
 
-def proposal_of_key(key: str, space: SearchSpace | None = None) -> Proposal:
-    """The proposal of a key, as `Proposal.key` makes it.
+def proposal_of_key(key: str, space: SearchSpace | None = None) -> ChildProposal:
+    """The proposal of a key, as `ChildProposal.key` makes it.
 
     Args:
         key: In one line.
@@ -37,7 +37,7 @@ def proposal_of_key(key: str, space: SearchSpace | None = None) -> Proposal:
 
     Example:
         >>> proposal_of_key("rotation/0@1</0")
-        Proposal(state=State(groups=('rotation',), hidden=0), epochs=1,
+        ChildProposal(state=State(groups=('rotation',), hidden=0), epochs=1,
                  start=State(groups=(), hidden=0))
     """
     parts = key_parts(key)
@@ -47,7 +47,7 @@ def proposal_of_key(key: str, space: SearchSpace | None = None) -> Proposal:
     for one in (state, start):
         if space is not None and one is not None and not _is_of(one, space):
             raise ValueError(f"expected a child of the search's space, got {shown(key)}")
-    return Proposal(state, parts.epochs, start)
+    return ChildProposal(state, parts.epochs, start)
 
 
 def _is_of(state: State, space: SearchSpace) -> bool:
@@ -68,7 +68,7 @@ def child_key(key: str) -> str:
     return key.partition("<")[0]
 
 
-def child_of(proposal: Proposal) -> Proposal:
+def child_of(proposal: ChildProposal) -> ChildProposal:
     """The child of a proposal: its state and epochs, whatever it starts from.
 
     Args:
@@ -88,7 +88,7 @@ def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
     return {name: CategoricalDistribution(values) for name, values in space.choices().items()}
 
 
-def proposal_of(trial: FrozenTrial, space: SearchSpace) -> Proposal | None:
+def proposal_of(trial: FrozenTrial, space: SearchSpace) -> ChildProposal | None:
     """What a trial trains, or ``None`` where that is not settled yet.
 
     Args:
@@ -101,7 +101,7 @@ def proposal_of(trial: FrozenTrial, space: SearchSpace) -> Proposal | None:
     if KEY in trial.user_attrs:
         return proposal_of_key(trial.user_attrs[KEY], space)
     if all(name in trial.params for name in space.choices()):
-        return Proposal(space.from_params(trial.params))
+        return ChildProposal(space.from_params(trial.params))
     return None
 
 
@@ -149,14 +149,14 @@ def finished(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
     return sorted(ended, key=lambda one: (_end(one), one.number))
 
 
-def scores(trials: Iterable[FrozenTrial], space: SearchSpace) -> dict[Proposal, float]:
+def scores(trials: Iterable[FrozenTrial], space: SearchSpace) -> dict[ChildProposal, float]:
     """The accuracy of every child that is trained, in the order in which they were finished.
 
     Args:
         trials: Of one study.
         space: Of the search.
     """
-    found: dict[Proposal, float] = {}
+    found: dict[ChildProposal, float] = {}
     for trial in finished(trials):
         proposal = proposal_of(trial, space)
         if proposal is not None and trial.value is not None:
@@ -164,7 +164,7 @@ def scores(trials: Iterable[FrozenTrial], space: SearchSpace) -> dict[Proposal, 
     return found
 
 
-def given_up(trials: Sequence[FrozenTrial], space: SearchSpace) -> tuple[Proposal, ...]:
+def given_up(trials: Sequence[FrozenTrial], space: SearchSpace) -> tuple[ChildProposal, ...]:
     """The children that failed too often to be tried again, as they were proposed last.
 
     A training counts as failed where it ended with an error, not where its worker was stopped.
@@ -175,7 +175,7 @@ def given_up(trials: Sequence[FrozenTrial], space: SearchSpace) -> tuple[Proposa
     """
     from optuna.trial import TrialState
 
-    failures: dict[Proposal, list[Proposal]] = {}
+    failures: dict[ChildProposal, list[ChildProposal]] = {}
     for trial in trials:
         if trial.state == TrialState.FAIL and ERROR in trial.user_attrs:
             proposal = proposal_of(trial, space)
@@ -201,7 +201,7 @@ def children(trials: Iterable[FrozenTrial], space: SearchSpace) -> tuple[ScoredC
     return tuple(found)
 
 
-def _scored(proposal: Proposal, accuracy: float, attrs: dict[str, Any]) -> ScoredChild:
+def _scored(proposal: ChildProposal, accuracy: float, attrs: dict[str, Any]) -> ScoredChild:
     return ScoredChild(
         proposal,
         accuracy,

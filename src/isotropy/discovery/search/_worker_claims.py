@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import sqlalchemy
 
-from isotropy.discovery.search._tables import CLAIMS, clock, insert
+from isotropy.discovery.search._study_tables import CLAIMS, clock, insert
 from isotropy.discovery.search._trials import child_key
 
 _LOG = logging.getLogger(__name__)
