@@ -137,21 +137,12 @@ def models_in(scores: Mapping[ChildProposal, float]) -> int:
 
 
 def full_scores(scores: Mapping[ChildProposal, float]) -> dict[State, float]:
-    """The accuracy of every state that was trained in full, the last where there are several.
-
-    Args:
-        scores: Accuracy of every child trained so far.
-    """
+    """The accuracy of every state that was trained in full, the last where there are several."""
     return {one.state: accuracy for one, accuracy in scores.items() if one.epochs is None}
 
 
 def seen_states(
     scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
 ) -> set[State]:
-    """All states trained in full or on their way to it; a shorter training does not count.
-
-    Args:
-        scores: Accuracy of every child trained so far.
-        taken: Children that others are training now.
-    """
+    """All states trained in full or on their way to it; a shorter training does not count."""
     return {one.state for one in chain(scores, taken) if one.epochs is None}

@@ -40,11 +40,7 @@ class ClosedSets:
         self._rules: dict[int, list[tuple[frozenset[str], frozenset[str]]]] = {}
 
     def alike(self, network: State) -> tuple[State, ...]:
-        """All states with a network, the smallest first, itself last.
-
-        Args:
-            network: A state that stands for its network.
-        """
+        """All states with a network, the smallest first, itself last."""
         if network not in self._alike:
             self._closures[network] = network
             subsets = (

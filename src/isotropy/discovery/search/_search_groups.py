@@ -118,11 +118,6 @@ def search_groups(
 def child_seed(seed: int, space: SearchSpace, state: State) -> int:
     """The seed of a child: a number below 2⁶³ that depends on nothing else.
 
-    Args:
-        seed: Of the search.
-        space: What it ranges over.
-        state: Of the child.
-
     Example:
         >>> space = SearchSpace((1, 8, 8), ("rotation",), ((4,),))
         >>> child_seed(0, space, State()) == child_seed(0, space, State(("rotation",)))

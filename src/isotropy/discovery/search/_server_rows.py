@@ -64,9 +64,6 @@ def check_server_rows(engine: sqlalchemy.Engine, name: str) -> None:
 def check_server_versions(connection: sqlalchemy.Connection) -> None:
     """Refuse a server whose tables are not of one version of Optuna.
 
-    Args:
-        connection: To the server.
-
     Raises:
         ValueError: If they are of several, or of none that Optuna has.
     """

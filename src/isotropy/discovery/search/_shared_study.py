@@ -151,10 +151,6 @@ class SharedStudy:
     def begin(self, proposal: ChildProposal, notes: Mapping[str, Any]) -> int | None:
         """Make the trial of a child that this worker claimed.
 
-        Args:
-            proposal: What is to be trained.
-            notes: What to say of it.
-
         Returns:
             Optuna's number of the trial within the database; ``None`` where the claim expired and
             is another worker's by now.
@@ -247,12 +243,7 @@ class SharedStudy:
         return self.database.storage.get_trial(trial).state == TrialState.COMPLETE
 
     def keep(self, proposal: ChildProposal, weights: Mapping[str, Tensor]) -> None:
-        """Keep the weights of a child for others to start from.
-
-        Args:
-            proposal: What was trained.
-            weights: By name.
-        """
+        """Keep the weights of a child for others to start from."""
         engine = self.database.engine
         self.database.patiently(
             lambda: keep_weights(engine, self.mark, proposal.key, weights), REPORT_PAUSES
@@ -260,9 +251,6 @@ class SharedStudy:
 
     def start_of(self, proposal: ChildProposal) -> Start | None:
         """What a child starts from: its start's child at its longest training.
-
-        Args:
-            proposal: What is to be trained.
 
         Returns:
             ``None`` where it starts afresh, or no weights were kept.
@@ -283,11 +271,7 @@ class SharedStudy:
         return None
 
     def result(self, trained: Container[ChildProposal] = ()) -> SearchResult:
-        """What the study holds.
-
-        Args:
-            trained: What this process has trained itself.
-        """
+        """What the study holds."""
         return self.database.patiently(
             lambda: result_of(self.database, self.study, self.space, trained)
         )

@@ -113,10 +113,6 @@ def settings_of(study: optuna.Study) -> dict[str, Any]:
 def existing_study(database: Database, name: str) -> optuna.Study:
     """The study of a name that a search has made.
 
-    Args:
-        database: Where it lives.
-        name: Of the study.
-
     Raises:
         ValueError: If there is none, or it was made by something else.
     """
@@ -175,12 +171,7 @@ def _foreign(study: optuna.Study, database: Database) -> ValueError:
 
 
 def number_of(database: Database, study: optuna.Study) -> int:
-    """Optuna's number of a study within its database.
-
-    Args:
-        database: Where it lives.
-        study: Any.
-    """
+    """Optuna's number of a study within its database."""
     return database.storage.get_study_id_from_name(study.study_name)
 
 

@@ -31,9 +31,6 @@ class KeyParts(NamedTuple):
 def key_parts(key: object) -> KeyParts:
     """Take a key apart, as `ChildProposal.key` puts it together.
 
-    Args:
-        key: In one line.
-
     Raises:
         ValueError: If it is not of that form.
 

@@ -58,9 +58,6 @@ def _is_of(state: State, space: SearchSpace) -> bool:
 def child_key(key: str) -> str:
     """The part of a proposal's key that tells children apart: whatever it starts from.
 
-    Args:
-        key: In one line.
-
     Example:
         >>> child_key("rotation/0@1</0")
         'rotation/0@1'
@@ -69,20 +66,12 @@ def child_key(key: str) -> str:
 
 
 def child_of(proposal: ChildProposal) -> ChildProposal:
-    """The child of a proposal: its state and epochs, whatever it starts from.
-
-    Args:
-        proposal: Any.
-    """
+    """The child of a proposal: its state and epochs, whatever it starts from."""
     return proposal if proposal.start is None else replace(proposal, start=None)
 
 
 def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
-    """Optuna's distributions of a space: a choice for each group.
-
-    Args:
-        space: Of the search.
-    """
+    """Optuna's distributions of a space: a choice for each group."""
     from optuna.distributions import CategoricalDistribution
 
     return {name: CategoricalDistribution(values) for name, values in space.choices().items()}
@@ -90,10 +79,6 @@ def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
 
 def proposal_of(trial: FrozenTrial, space: SearchSpace) -> ChildProposal | None:
     """What a trial trains, or ``None`` where that is not settled yet.
-
-    Args:
-        trial: Made by a search, or by a user of Optuna.
-        space: Of the search.
 
     Raises:
         ValueError: If it is not of the space.
@@ -107,10 +92,6 @@ def proposal_of(trial: FrozenTrial, space: SearchSpace) -> ChildProposal | None:
 
 def checked(trials: Sequence[FrozenTrial], space: SearchSpace) -> Sequence[FrozenTrial]:
     """The trials of a search, where they are what a search writes.
-
-    Args:
-        trials: Of one study, whoever wrote them.
-        space: Of the search.
 
     Raises:
         ValueError: If an accuracy is not a share, a child is not of the space, its parameters are
@@ -138,11 +119,7 @@ def checked(trials: Sequence[FrozenTrial], space: SearchSpace) -> Sequence[Froze
 
 
 def finished(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
-    """The trials that have a value, in the order in which they were finished.
-
-    Args:
-        trials: Of one study.
-    """
+    """The trials that have a value, in the order in which they were finished."""
     from optuna.trial import TrialState
 
     ended = [one for one in trials if one.state == TrialState.COMPLETE]
@@ -150,12 +127,7 @@ def finished(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
 
 
 def scores(trials: Iterable[FrozenTrial], space: SearchSpace) -> dict[ChildProposal, float]:
-    """The accuracy of every child that is trained, in the order in which they were finished.
-
-    Args:
-        trials: Of one study.
-        space: Of the search.
-    """
+    """The accuracy of every child that is trained, in the order in which they were finished."""
     found: dict[ChildProposal, float] = {}
     for trial in finished(trials):
         proposal = proposal_of(trial, space)
@@ -168,10 +140,6 @@ def given_up(trials: Sequence[FrozenTrial], space: SearchSpace) -> tuple[ChildPr
     """The children that failed too often to be tried again, as they were proposed last.
 
     A training counts as failed where it ended with an error, not where its worker was stopped.
-
-    Args:
-        trials: Of one study.
-        space: Of the search.
     """
     from optuna.trial import TrialState
 
@@ -187,12 +155,7 @@ def given_up(trials: Sequence[FrozenTrial], space: SearchSpace) -> tuple[ChildPr
 
 
 def children(trials: Iterable[FrozenTrial], space: SearchSpace) -> tuple[ScoredChild, ...]:
-    """All children that are trained, in the order in which they were finished.
-
-    Args:
-        trials: Of one study.
-        space: Of the search.
-    """
+    """All children that are trained, in the order in which they were finished."""
     found = []
     for trial in finished(trials):
         proposal = proposal_of(trial, space)
