@@ -126,8 +126,10 @@ class SumRuns:
             labels,
             x,
             y,
-            starts + torch.arange(rows, device=self.device),
-            starts + rows + torch.arange(early, device=self.device),
+            (
+                starts + torch.arange(rows, device=self.device),
+                starts + rows + torch.arange(early, device=self.device),
+            ),
             FitOptions(steps=self.steps),
             seeds=self.seeds,
             generator=generator(0),

@@ -34,6 +34,6 @@ def test_states_alike_are_those_whose_weights_are_equal(networks, seed):
     closed = ClosedSets(network)
     for one in order:
         expected = [state for state in networks if networks[state] == one]
-        assert sorted(closed.alike(one)) == sorted(expected)
-        assert closed.alike(one)[-1] == one
+        assert sorted(closed.states_of(one)) == sorted(expected)
+        assert closed.states_of(one)[-1] == one
     assert len(asked) == len(set(asked)) < len(networks) / 3

@@ -1,7 +1,6 @@
 import pytest
 import sqlalchemy
 
-from isotropy._run import Step
 from isotropy.discovery.images._group_search_progress import SearchProgress
 from isotropy.discovery.search import (
     ChildProposal,
@@ -15,8 +14,8 @@ from isotropy.discovery.search import (
 from isotropy.discovery.search._database import opened
 from isotropy.discovery.search._shared_study import SharedStudy
 from isotropy.discovery.search._study import existing_study, shared_study
-from isotropy.discovery.search._study_tables import CLAIMS
 
+LOST = "UPDATE isotropy_claims SET worker = 'another', expires = 0"
 FLIP = State(("vertical flip",))
 
 
@@ -57,7 +56,7 @@ def test_by_network_every_network_is_trained_once(fakes, tmp_path):
 def test_a_search_stops_at_the_number_of_children_and_goes_on_from_there(fakes, tmp_path):
     steps = []
     assert len(search(fakes, tmp_path, children=5, progress=steps.append).children) == 5
-    assert steps[0] == Step(0, 5, "no group")
+    assert (steps[0].done, steps[0].total, steps[0].message) == (0, 5, "no group")
     assert steps[-1].done == 5
     assert len(search(fakes, tmp_path, children=5).children) == 5
     assert len(search(fakes, tmp_path, children=7).children) == 7
@@ -226,7 +225,7 @@ def test_a_worker_that_lost_its_claim_before_it_began_goes_on_quietly(fakes, tmp
         if not lost:
             lost.append(proposal)
             with self.database.engine.begin() as connection:
-                connection.execute(sqlalchemy.update(CLAIMS).values(worker="another", expires=0.0))
+                connection.execute(sqlalchemy.text(LOST))
         return begin(self, proposal, notes)
 
     monkeypatch.setattr(SharedStudy, "begin", losing)

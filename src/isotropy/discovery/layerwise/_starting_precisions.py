@@ -34,9 +34,9 @@ def starting_precisions(
 ) -> StartingPrecisions:
     """A precision for each tensor; those of paths of less symmetry narrow their initial draw.
 
-    Where all paths begin alike, a path that is not equivariant has learned much of the training
-    data by heart before the evidence is first asked, and the evidence of what it has learned is
-    all that can be compared. Held back, it is opened where the data ask for it.
+    Where all paths begin with the same prior, a path that is not equivariant has learned much of
+    the training data by heart before the evidence is first asked, and the evidence of what it has
+    learned is all that can be compared. Held back, it is opened where the data ask for it.
 
     Free paths (FC, F-FC, S-FC) have less symmetry than convolutions and the rest, and these less
     than group convolutions; of every layer all but the most symmetric paths are held back.

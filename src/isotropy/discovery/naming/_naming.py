@@ -281,7 +281,7 @@ def _following(found: Automorphisms, terms: Sequence[Term], names: list[str]) ->
 
 
 def _order_of_outputs(found: Automorphisms, terms: Sequence[Term]) -> list[int]:
-    """The outputs that go with the inputs in the order these are told; empty where it is plain."""
+    """The outputs that go with the inputs, in the order of these; empty where it is plain."""
     if all(np.array_equal(a, b) for a, b in found.generators):
         return []
     if len(terms) != 1 or len(terms[0].inputs) != 1 or len(terms[0].outputs) != 1:

@@ -152,8 +152,8 @@ class PairGroup:
         there = []
         for a, b in zip(comes_in, comes_out, strict=True):
             moved = x.unflatten(1, (channels, self.inputs))[:, :, a].flatten(1)
-            said = predict(moved).unflatten(1, (output_channels, self.outputs))
-            there.append(said[:, :, torch.argsort(b)].flatten(1))
+            outputs = predict(moved).unflatten(1, (output_channels, self.outputs))
+            there.append(outputs[:, :, torch.argsort(b)].flatten(1))
         if self.order <= elements:
             return torch.stack(there).mean(0, keepdim=True)
         half = len(there) // 2

@@ -83,7 +83,7 @@ def acting(found: Automorphisms, labels: IntArray, output_colours: IntArray) -> 
         # what the group exchanges has one colour, whatever was given
         colours[list(orbit)] = output_colours[orbit[0]]
     tied = all(np.array_equal(a, b) for a, b in found.generators)
-    # two rows alike can be exchanged alone: then the inputs do not say how the outputs move
+    # two equal rows can be exchanged alone: then the inputs do not say how the outputs move
     if not tied and len(np.unique(np.column_stack([labels, colours]), axis=0)) < m:
         return _on_all_points(found)
     terms = named_terms(found.joint[:, :n], n)
@@ -207,7 +207,7 @@ def _by_inputs(terms: list[Term], labels: IntArray, colours: IntArray) -> Acting
 
 
 def _unnamed(found: Automorphisms, labels: IntArray, colours: IntArray, tied: bool) -> Acting:
-    """A group without a name on the inputs; outputs stay, move alike, or follow as rows do."""
+    """A group without a name on the inputs; outputs stay, move as these, or follow as rows."""
     group, every = Group([inputs for inputs, _ in found.generators]), tuple(range(found.n_in))
     if tied:
         return Acting(Symmetry(group, V, V), None, every)

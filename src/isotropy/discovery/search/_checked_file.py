@@ -128,7 +128,7 @@ def _check(path: Path, copy: Path) -> None:
     try:
         refused = json.loads(done.stdout)["refused"]
     except (ValueError, KeyError):
-        # It died, of a crash or for want of memory; what it said last is for whoever reads this.
+        # It died, of a crash or for want of memory; its last words are for whoever reads this.
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         raise ValueError(
             f"expected a study that can be looked through, got {str(path)!r}, which could not be "

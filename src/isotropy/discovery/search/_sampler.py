@@ -20,9 +20,9 @@ class StrategySampler(BaseSampler):
 
     It is for a study that a user of Optuna runs; `search_groups` needs no sampler. Scores are read
     from the study's trials. There are no claims: processes that share a study in this way may train
-    the same state at the same time, which those of `search_groups` do not. Optuna cannot be told to
-    wait or that a trial is not needed: where the strategy has nothing to propose, the trial is
-    pruned and `optimize` stops. Parameters that are not of the space are drawn at random.
+    the same state at the same time, which those of `search_groups` do not. Where the
+    strategy has nothing to propose, the trial is pruned and `optimize` stops. Parameters that are
+    not of the space are drawn at random.
 
     Args:
         strategy: What to ask.
@@ -73,6 +73,7 @@ class StrategySampler(BaseSampler):
             study: Any.
             trial: Any.
         """
+        del study, trial
         return _trials.distributions(self._space)
 
     def sample_relative(
@@ -85,6 +86,7 @@ class StrategySampler(BaseSampler):
             trial: To be sampled.
             search_space: As `infer_relative_search_space` gave it.
         """
+        del search_space
         if "fixed_params" in trial.system_attrs:
             return {}
         others = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]

@@ -96,7 +96,7 @@ def search_groups(
     chosen = _chosen(strategy, space, seed)
     if by_network:
         chosen = ByNetwork(chosen, space.network)
-    # what is compared first is what is told of first
+    # what is compared first is what an error names first
     settings = {
         "space": space.description(),
         "seed": seed,
@@ -229,7 +229,7 @@ class _Worker:
                 notes = _last_notes(trained, seconds)
                 return self.study.finish(trial, proposal, trained.accuracy, notes)
         except BaseException as error:
-            # What went wrong matters more than a database that cannot be told of it.
+            # What went wrong matters more than a database that cannot note it.
             with suppress(Exception):
                 self.study.fail(trial, proposal, error)
             raise

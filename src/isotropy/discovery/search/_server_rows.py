@@ -62,11 +62,7 @@ def check_server_rows(engine: sqlalchemy.Engine, name: str) -> None:
 
 
 def check_server_versions(connection: sqlalchemy.Connection) -> None:
-    """Refuse a server whose tables are not of one version of Optuna.
-
-    Raises:
-        ValueError: If they are of several, or of none that Optuna has.
-    """
+    """Refuse a server whose tables are not of one version of Optuna."""
     there = set(sqlalchemy.inspect(connection).get_table_names())
 
     def read(name: str, columns: tuple[str, ...]) -> Iterable[tuple[Any, ...]]:

@@ -58,8 +58,8 @@ class Start:
 class SharedStudy:
     """A study as one of its workers sees it.
 
-    Whether a child is trained is said by its trial alone, which ends only once; claims merely keep
-    two workers from training the same.
+    Its trial alone, which ends only once, shows whether a child is trained; claims merely keep two
+    workers from training the same.
 
     Args:
         database: Where it lives.

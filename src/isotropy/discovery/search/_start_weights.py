@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._study_tables import WEIGHTS, insert
-from isotropy.discovery.search._tensor_header import tensor_header
+from isotropy.discovery.search._tensor_header import check_tensor_header
 
 LARGEST = 10**9
 
@@ -46,7 +46,7 @@ def kept_weights(engine: sqlalchemy.Engine, study: str, key: str) -> dict[str, T
                 f"expected start weights of up to {LARGEST} bytes, got {size} for {shown(key)}"
             )
         data = bytes(connection.scalar(sqlalchemy.select(WEIGHTS.c.weights).where(this)) or b"")
-    tensor_header(data, len(data), f"the start weights of {shown(key)}")
+    check_tensor_header(data, len(data), f"the start weights of {shown(key)}")
     found = dict(load(data))
     for name, one in found.items():
         if not one.isfinite().all():

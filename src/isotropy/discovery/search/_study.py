@@ -42,7 +42,7 @@ _ATTRIBUTES = sqlalchemy.table(
 
 @contextmanager
 def _without_chatter() -> Iterator[None]:
-    """Optuna tells on standard error of every study that it makes or finds."""
+    """Optuna reports on standard error every study that it makes or finds."""
     before = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
     try:
@@ -78,14 +78,14 @@ def shared_study(database: Database, name: str, settings: Mapping[str, Any]) -> 
         used = bool(study.get_trials(deepcopy=False)) or len(study.directions) != 1
         # Another worker may have settled it since, and trained something.
         if used and SETTINGS not in study.user_attrs:
-            raise _foreign(study, database)
+            raise ValueError(_foreign(study, database))
         _settle(database, study, wanted)
     _require(study, wanted, database)
     return study
 
 
 def _settle(database: Database, study: optuna.Study, settings: Mapping[str, Any]) -> None:
-    """Say what a study is of, all at once, unless another worker has said so."""
+    """Note what a study is of, all at once, unless another worker has noted it."""
     row = {
         "study_id": number_of(database, study),
         "key": SETTINGS,
@@ -128,7 +128,7 @@ def existing_study(database: Database, name: str) -> optuna.Study:
     with _without_chatter():
         study = optuna.load_study(study_name=name, storage=database.storage)
     if SETTINGS not in study.user_attrs:
-        raise _foreign(study, database)
+        raise ValueError(_foreign(study, database))
     settings_of(study)
     return study
 
@@ -163,8 +163,8 @@ def _short(found: object) -> str:
     return text + ("…" if len(str(found)) > _LONGEST else "")
 
 
-def _foreign(study: optuna.Study, database: Database) -> ValueError:
-    return ValueError(
+def _foreign(study: optuna.Study, database: Database) -> str:
+    return (
         "expected a study made by a search for groups, "
         f"got {study.study_name!r} at {database.address}, which something else has made"
     )

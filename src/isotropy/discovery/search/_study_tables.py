@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy
 from sqlalchemy import Column, Double, Integer, LargeBinary, MetaData, Table, Text
 
-# Studies are told apart by a mark of their own: SQLite gives the number of a deleted one again.
+# Studies are distinguished by a mark of their own: SQLite gives the number of a deleted one again.
 TABLES = MetaData()
 
 CLAIMS = Table(

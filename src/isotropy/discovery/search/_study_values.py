@@ -31,21 +31,13 @@ def whole(value: object, what: str, least: int = 0) -> int:
 
 
 def check_text(value: object, what: str, longest: int) -> None:
-    """Refuse what is no text, or none of a length.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Refuse what is no text, or none of a length."""
     if not isinstance(value, str) or not 0 < len(value) <= longest or "\0" in value:
         raise ValueError(f"expected {what} of 1 to {longest} letters, got {shown(value)}")
 
 
 def check_one_of(value: object, known: tuple[str, ...], what: str) -> None:
-    """Refuse a word that is not among those known.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Refuse a word that is not among those known."""
     if value not in known:
         raise ValueError(f"expected {what} among {', '.join(known)}, got {shown(value)}")
 

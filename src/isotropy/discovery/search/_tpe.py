@@ -17,10 +17,10 @@ _WORD = 2**32
 
 
 class TPE:
-    """Asks Optuna's sampler of that name, told all scores, until it gives a state not seen yet.
+    """Asks Optuna's sampler of that name, given all scores, until it gives a state not seen yet.
 
     Its draws follow from scores, the seed and the number of states seen, so that it goes on after a
-    restart as it would have. Where children are networks, it is told of each once, by its largest
+    restart as it would have. Where children are networks, it gets each once, by its largest
     state, and all other states of it count as seen.
 
     Args:
