@@ -299,7 +299,7 @@ def test_shared_values_are_surprising() -> None:
 
 
 def test_surprise_counts_the_partitions_of_the_same_sizes() -> None:
-    everything = all_partitions(5)
+    everything = np.array(all_partitions(5))
     counts = np.sort((everything[:, :, None] == np.arange(5)).sum(1), 1)
     found = values_evidence(np.array([0.1, 2.0, -1.0, 0.3, 0.9]), 0.5, 1.0)
     apart = found.likelihood(np.arange(5))

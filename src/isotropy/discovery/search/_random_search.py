@@ -40,19 +40,10 @@ class RandomSearch:
     def propose(
         self, scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
     ) -> ChildProposal | None:
-        """The first state of the order that is not trained in full; ``None`` after the last.
-
-        Args:
-            scores: Accuracy of every child trained so far.
-            taken: Children that others are training now.
-        """
+        """The first state of the order that is not trained in full; ``None`` after the last."""
         state = self.unseen(seen_states(scores, taken))
         return None if state is None else ChildProposal(state)
 
     def unseen(self, seen: Collection[State]) -> State | None:
-        """The first state of the order that was not seen.
-
-        Args:
-            seen: States to leave out.
-        """
+        """The first state of the order that was not seen."""
         return next((state for state in self.order if state not in seen), None)

@@ -157,16 +157,16 @@ class _Worker:
                 return
             if proposal is None:
                 # Others may end with a score that changes what comes next, or die.
-                self._tell(len(record.scores), _waiting(record.taken))
+                self._report(len(record.scores), _waiting(record.taken))
                 time.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 continue
             pause = _SHORTEST_PAUSE
             if self.study.claim(proposal, self.children):
-                self._report(len(record.scores), proposal)
+                self._report(len(record.scores), str(proposal.state))
                 if self._train(proposal):
                     yield proposal
-                self._report(len(self.study.read().scores), proposal)
+                self._report(len(self.study.read().scores), str(proposal.state))
 
     def _proposal(self, record: Record) -> ChildProposal | None:
         known = len(record.scores) + len(record.taken)
@@ -247,10 +247,7 @@ class _Worker:
         trained = self.child(proposal.state, seed=seed, epochs=left, start=start.weights)
         return replace(trained, epochs=trained.epochs + start.epochs)
 
-    def _report(self, done: int, proposal: ChildProposal) -> None:
-        self._tell(done, str(proposal.state))
-
-    def _tell(self, done: int, message: str) -> None:
+    def _report(self, done: int, message: str) -> None:
         if self.progress is not None:
             self.progress(Step(done, self.children, message))
 

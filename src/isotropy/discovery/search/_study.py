@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Container, Mapping
 from typing import Any
 
 import optuna
@@ -15,6 +14,7 @@ from optuna.trial import TrialState
 from isotropy._run._bounded_json import bounded_json, shown
 from isotropy.discovery.search import _trials
 from isotropy.discovery.search._database import Database
+from isotropy.discovery.search._quiet_optuna import quiet_optuna
 from isotropy.discovery.search._search_result import Origin, SearchResult
 from isotropy.discovery.search._server_rows import check_server_rows
 from isotropy.discovery.search._space import SearchSpace
@@ -40,17 +40,6 @@ _ATTRIBUTES = sqlalchemy.table(
 )
 
 
-@contextmanager
-def _without_chatter() -> Iterator[None]:
-    """Optuna reports on standard error every study that it makes or finds."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)
-
-
 def shared_study(database: Database, name: str, settings: Mapping[str, Any]) -> optuna.Study:
     """The study of a name: a new one, or one of the same settings.
 
@@ -66,7 +55,7 @@ def shared_study(database: Database, name: str, settings: Mapping[str, Any]) -> 
     wanted = {**settings, "format": FORMAT}
     settings_from({**wanted, "mark": "0" * 16})  # what could not be read again is not begun
     check_server_rows(database.engine, name)
-    with _without_chatter():
+    with quiet_optuna():
         study = optuna.create_study(
             storage=database.storage,
             study_name=name,
@@ -125,7 +114,7 @@ def existing_study(database: Database, name: str) -> optuna.Study:
             f"expected the name of a study at {database.address}, got {name!r} where there are: "
             f"{known}"
         )
-    with _without_chatter():
+    with quiet_optuna():
         study = optuna.load_study(study_name=name, storage=database.storage)
     if SETTINGS not in study.user_attrs:
         raise ValueError(_foreign(study, database))
