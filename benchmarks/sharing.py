@@ -24,13 +24,9 @@ from torch import Tensor
 
 from isotropy._run import generator, write_json
 from isotropy.data import SharingTask, cross_correlation, shared_means
-from isotropy.discovery import (
-    LeastSquares,
-    PartitionEvidence,
-    canonical_labels,
-    relax_sharing,
-    rounded,
-)
+from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
+from isotropy.discovery.sharing._assignment import canonical_labels, rounded
+from isotropy.discovery.sharing._relaxation import relax_sharing
 from isotropy.equivariance import partition_distance
 
 Labels = NDArray[np.int64]

@@ -13,13 +13,10 @@ from numpy.typing import NDArray
 from isotropy._run import ProgressCallback
 from isotropy._run import generator as make_generator
 from isotropy.data import SharingTask, shared_means
-from isotropy.discovery import (
-    LeastSquares,
-    PartitionEvidence,
-    best_partition,
-    relax_sharing,
-    rounded,
-)
+from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
+from isotropy.discovery.sharing._assignment import rounded
+from isotropy.discovery.sharing._brute_force import best_partition
+from isotropy.discovery.sharing._relaxation import relax_sharing
 from isotropy.equivariance import partition_distance
 from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished

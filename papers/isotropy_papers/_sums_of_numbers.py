@@ -12,11 +12,13 @@ from torch import Tensor, nn
 
 from isotropy._run import generator
 from isotropy.data import PositionwiseSum, SumOfNumbers, sum_of_numbers
-from isotropy.discovery import Augerino, LearnedPermutations, fit_augerino
-from isotropy.discovery.sharing._module_sharing import learn_module_sharing
-from isotropy.discovery.sharing._partition_fits import FitOptions, fit_partitions
+from isotropy.discovery.sharing import FitOptions, learn_module_sharing
+from isotropy.discovery.sharing._partition_fits import fit_partitions
 from isotropy.discovery.sharing._shared_module import SharedModule
 from isotropy.equivariance import partition_distance
+from isotropy_papers.augerino import Augerino
+from isotropy_papers.augmentations import LearnedPermutations
+from isotropy_papers.fit_augerino import fit_augerino
 
 TASKS = {"sum": False, "signed sum": True}
 TEST_ROWS = 100_000
@@ -124,8 +126,10 @@ class SumRuns:
             labels,
             x,
             y,
-            starts + torch.arange(rows, device=self.device),
-            starts + rows + torch.arange(early, device=self.device),
+            (
+                starts + torch.arange(rows, device=self.device),
+                starts + rows + torch.arange(early, device=self.device),
+            ),
             FitOptions(steps=self.steps),
             seeds=self.seeds,
             generator=generator(0),

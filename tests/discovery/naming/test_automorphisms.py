@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,8 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sympy.combinatorics import Permutation, PermutationGroup
 
-from isotropy.discovery.naming import _automorphisms
-from isotropy.discovery.naming._automorphisms import Automorphisms, automorphisms
+from isotropy.discovery.naming import _automorphisms, automorphisms
 from isotropy.discovery.naming._permutation_parts import (
     chain_order,
     copies_of_first_orbit,
@@ -47,7 +47,7 @@ def by_brute_force(
     }
 
 
-def closure(found: Automorphisms) -> set[tuple[int, ...]]:
+def closure(found: Any) -> set[tuple[int, ...]]:
     elements = {tuple(range(found.n_in + found.n_out))}
     queue = list(elements)
     for element in queue:

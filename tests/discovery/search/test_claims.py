@@ -5,9 +5,8 @@ from datetime import datetime
 import pytest
 import sqlalchemy
 
-from isotropy.discovery.search._claims import Claims
 from isotropy.discovery.search._database import opened
-from isotropy.discovery.search._tables import CLAIMS
+from isotropy.discovery.search._worker_claims import Claims
 
 
 @pytest.fixture
@@ -32,7 +31,7 @@ def at_once(count, function):
 
 
 def age(database, seconds):
-    older = sqlalchemy.update(CLAIMS).values(expires=CLAIMS.c.expires - seconds)
+    older = sqlalchemy.text(f"UPDATE isotropy_claims SET expires = expires - {seconds}")
     with database.engine.begin() as connection:
         connection.execute(older)
 

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy._run import generator
 from isotropy.discovery.sharing._hypergradient import (
     Weights,
     hypergradient,
@@ -20,7 +19,7 @@ PROBLEMS, SIZE, CHOICES = 3, 4, 2
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, dtype=torch.float64, generator=generator(seed))
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def positive(problems: int, size: int) -> Tensor:

@@ -12,11 +12,11 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from isotropy._run import Step
 from isotropy.data import cross_correlation, shared_means
-from isotropy.discovery import BilevelOptions, LearnedSharing, canonical_labels
+from isotropy.discovery.sharing import BilevelOptions, LearnedSharing
 from isotropy.equivariance import partition_distance
 from isotropy.nn import SharedLinear
+from partitions import canonical_labels
 
 Array = NDArray[np.float64]
 
@@ -219,7 +219,7 @@ def test_sharing_beats_the_free_fit() -> None:
 def test_an_interrupted_fit_keeps_the_best_and_says_so(method: Any) -> None:
     x, y = circulant_data()
 
-    def interrupt(step: Step) -> None:
+    def interrupt(step: object) -> None:
         raise KeyboardInterrupt
 
     found = LearnedSharing(method=method, progress=interrupt).fit(x, y)

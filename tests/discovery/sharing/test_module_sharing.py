@@ -12,25 +12,28 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import Step, generator
-from isotropy.data._sum_of_numbers import PositionwiseSum, sum_of_numbers
-from isotropy.discovery.sharing._assignment import canonical_labels
-from isotropy.discovery.sharing._bilevel import BilevelOptions, search_assignments
-from isotropy.discovery.sharing._module_sharing import ModuleSharingResult, learn_module_sharing
+from isotropy.data import PositionwiseSum, sum_of_numbers
+from isotropy.discovery.sharing import BilevelOptions, FitOptions, learn_module_sharing
+from isotropy.discovery.sharing._bilevel import search_assignments
 from isotropy.discovery.sharing._neighbour_partitions import (
     merged_partitions,
     moved_partitions,
     split_partitions,
 )
 from isotropy.discovery.sharing._partition_choice import PartitionScores, refined_partition
-from isotropy.discovery.sharing._partition_fits import FitOptions, fit_partitions
+from isotropy.discovery.sharing._partition_fits import fit_partitions
 from isotropy.discovery.sharing._shared_module import SharedModule
 from isotropy.equivariance import partition_distance
+from partitions import canonical_labels
 
 QUICK_SEARCH = BilevelOptions(
     inner_steps=4, first_steps=30, outer_steps=15, outer_rate=0.2, inner_rate=0.05, terms=3
 )
 QUICK_FIT = FitOptions(steps=60, rate=0.15)
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
 def draw(*shape: int, seed: int = 0) -> Tensor:
@@ -199,8 +202,7 @@ def test_fits_reach_the_least_squares_of_summed_columns() -> None:
         partitions,
         x,
         y,
-        train,
-        held_out,
+        (train, held_out),
         FitOptions(steps=200, rate=0.1),
         seeds=[0, 0, 0],
         generator=generator(0),
@@ -229,8 +231,7 @@ def test_early_stopping_keeps_the_best_and_company_changes_nothing() -> None:
             [partitions[i] for i in which],
             x,
             y,
-            rows[which],
-            torch.arange(12, 18),
+            (rows[which], torch.arange(12, 18)),
             seeds=[i + 3 for i in which],
             stop_early=stop_early,
             **shared,
@@ -278,7 +279,7 @@ def test_a_partition_whose_training_breaks_is_never_chosen() -> None:
 
 
 def searched(
-    which: list[int], options: BilevelOptions, progress: Callable[[Step], None] | None = None
+    which: list[int], options: BilevelOptions, progress: Callable[[Any], None] | None = None
 ) -> Any:
     x = draw(60, 3).double()
     y = x @ torch.tensor([[1.0], [1.0], [-1.0]]).double()
@@ -338,10 +339,10 @@ def test_mini_batches_change_the_path_but_losses_are_on_all_rows() -> None:
     torch.testing.assert_close(only_validation.history[0], whole.history[0])
 
 
-def interrupting(at: int, message: str) -> Callable[[Step], None]:
+def interrupting(at: int, message: str) -> Callable[[Any], None]:
     seen = []
 
-    def progress(step: Step) -> None:
+    def progress(step: Any) -> None:
         if step.message == message:
             seen.append(step)
             if len(seen) == at:
@@ -361,7 +362,7 @@ def test_an_interrupted_search_keeps_the_best_so_far() -> None:
 # --- all of it -------------------------------------------------------------------------------
 
 
-def learned(**more: Any) -> ModuleSharingResult:
+def learned(**more: Any) -> Any:
     x = draw(100, 4)
     y = x @ torch.tensor([[1.0], [-1.0], [1.0], [-1.0]]) + 0.3 * draw(100, 1, seed=1)
     options: dict[str, Any] = {
@@ -376,7 +377,7 @@ def learned(**more: Any) -> ModuleSharingResult:
 
 
 def test_two_blocks_are_found_and_the_model_has_them() -> None:
-    steps: list[Step] = []
+    steps: list[Any] = []
     found = learned(progress=steps.append)
     assert found.labels.tolist() == [0, 1, 0, 1]
     weight = found.model.get_parameter("weight")

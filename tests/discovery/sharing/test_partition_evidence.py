@@ -13,16 +13,11 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 from scipy.stats import multivariate_normal
 
-from isotropy._run import Step
 from isotropy.data import cross_correlation, shared_means
-from isotropy.discovery import (
-    LeastSquares,
-    PartitionEvidence,
-    canonical_labels,
-    cluster_values,
-    set_partitions,
-)
+from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
+from isotropy.discovery.sharing._partition_search import cluster_values
 from isotropy.equivariance import partition_distance
+from partitions import all_partitions, canonical_labels
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -93,7 +88,7 @@ def test_likelihood_of_values_drawn_from_another_prior(
 def test_likelihood_of_means() -> None:
     y = np.random.default_rng(2).normal(size=(5, 3))
     found = evidence_of(None, y, noise=1.3, scale=0.8)
-    for labels in set_partitions(3):
+    for labels in all_partitions(3):
         k = labels.max() + 1
         given, null = density(np.ones((5, 1)), y, labels, 1.3, np.zeros(k), np.full(k, 0.8))
         assert found.likelihood(labels) == pytest.approx(given - null, abs=1e-9)
@@ -101,7 +96,7 @@ def test_likelihood_of_means() -> None:
 
 def test_score_adds_the_prior_of_the_chinese_restaurant() -> None:
     found = values_evidence(np.array([0.3, -1.0, 0.2, 2.0]), 1.0, 2.0)
-    partitions = set_partitions(4)
+    partitions = all_partitions(4)
     log_prior = []
     for labels in partitions:
         # customers sit down one by one, at a table as its size, at a new one as 1
@@ -144,7 +139,7 @@ def test_runs_of_sorted_values_are_the_best_of_all_partitions(
     values = rng.normal(size=size)[rng.integers(size, size=size)] + noise * rng.normal(size=size)
     found = values_evidence(values, noise**2, 1.0)
     labels = cluster_values(values, np.full(size, noise**2), 1.0)
-    best = max(found.score(partition) for partition in set_partitions(size))
+    best = max(found.score(partition) for partition in all_partitions(size))
     assert found.score(labels) == pytest.approx(best, abs=1e-9)
     assert found.best().tolist() == labels.tolist()
 
@@ -168,7 +163,7 @@ def test_the_search_finds_the_best_of_all_partitions(
         labels = rng.integers(rng.integers(1, m * n + 1), size=m * n)
         g = rng.normal(size=m * n)[labels].reshape(m, n)
         found = evidence_of(x, x @ g.T + rng.normal(size=(20, m)))
-        best = max(found.score(partition) for partition in set_partitions(m * n))
+        best = max(found.score(partition) for partition in all_partitions(m * n))
         reached += found.score(found.best()) > best - 1e-8
     assert reached >= at_least
 
@@ -283,7 +278,7 @@ def test_an_input_that_is_always_zero_tells_nothing() -> None:
 
 def test_chance_coincidences_are_as_rare_as_surprise_says() -> None:
     rng, draws = np.random.default_rng(8), 200
-    pairs = [labels for labels in set_partitions(6) if labels.max() == 4]
+    pairs = [labels for labels in all_partitions(6) if labels.max() == 4]
     surprises, plain = [], []
     for _ in range(draws):
         found = values_evidence(10 * rng.normal(size=6) + rng.normal(size=6), 1.0, 10.0)
@@ -304,7 +299,7 @@ def test_shared_values_are_surprising() -> None:
 
 
 def test_surprise_counts_the_partitions_of_the_same_sizes() -> None:
-    everything = set_partitions(5)
+    everything = np.array(all_partitions(5))
     counts = np.sort((everything[:, :, None] == np.arange(5)).sum(1), 1)
     found = values_evidence(np.array([0.1, 2.0, -1.0, 0.3, 0.9]), 0.5, 1.0)
     apart = found.likelihood(np.arange(5))
@@ -322,7 +317,7 @@ def test_an_interrupted_search_keeps_its_best() -> None:
     scores = []
     for stop in (1, 2, 5):
 
-        def interrupt(step: Step, stop: int = stop) -> None:
+        def interrupt(step: object, stop: int = stop) -> None:
             if step.done == stop:
                 raise KeyboardInterrupt
 

@@ -7,19 +7,21 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy._run import Step, generator
 from isotropy.data import shared_means
-from isotropy.discovery import (
-    LeastSquares,
-    averaged,
+from isotropy.discovery.sharing import LeastSquares
+from isotropy.discovery.sharing._assignment import (
     hard_assignment,
     rank_penalty,
-    relax_sharing,
     rounded,
     row_entropy,
     row_softmax,
 )
+from isotropy.discovery.sharing._relaxation import averaged, relax_sharing
 from isotropy.equivariance import partition_distance
+
+
+def generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -192,7 +194,7 @@ def test_patience_stops_early_and_keeps_the_best(batches: int) -> None:
 def test_an_interruption_keeps_what_there_is() -> None:
     train, held = means(30, 3)
 
-    def interrupt(step: Step) -> None:
+    def interrupt(step: object) -> None:
         assert step.total == 1000
         if step.done == 100:
             raise KeyboardInterrupt

@@ -34,9 +34,9 @@ def starting_precisions(
 ) -> StartingPrecisions:
     """A precision for each tensor; those of paths of less symmetry narrow their initial draw.
 
-    Where all paths begin alike, a path that is not equivariant has learned much of the training
-    data by heart before the evidence is first asked, and the evidence of what it has learned is
-    all that can be compared. Held back, it is opened where the data ask for it.
+    Where all paths begin with the same prior, a path that is not equivariant has learned much of
+    the training data by heart before the evidence is first asked, and the evidence of what it has
+    learned is all that can be compared. Held back, it is opened where the data ask for it.
 
     Free paths (FC, F-FC, S-FC) have less symmetry than convolutions and the rest, and these less
     than group convolutions; of every layer all but the most symmetric paths are held back.
@@ -107,9 +107,6 @@ def begin_with_strict_paths(model: nn.Module) -> None:
     Of an average of n paths, n − 1 of which are held back, 1/n is left: a deep network with such
     layers hardly tells its inputs apart, and few images do not suffice to wake it up. With weights
     n times as large it begins as the strict network would.
-
-    Args:
-        model: The network, with weights as they were drawn.
 
     Example:
         >>> layer = PathSum({"fc": MapLinear(1, 1, 4), "conv": nn.Conv2d(1, 1, 3)}, average=True)

@@ -16,13 +16,13 @@ from isotropy.discovery.naming._automorphisms import (
     colour_classes,
     label_matrix,
 )
-from isotropy.discovery.naming._motion_words import motion
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.naming._partial_shift import PartialShift, partial_shift
 from isotropy.discovery.naming._permutation_parts import orbits_of
+from isotropy.discovery.naming._permutation_words import motion
 from isotropy.discovery.naming._position_words import column_words, joined, position_words
 from isotropy.discovery.naming._row_rep import RowRep
-from isotropy.discovery.naming._sharing_symmetry import Acting, Term, acting
+from isotropy.discovery.naming._sharing_symmetry import Acting, MovedSets, acting
 from isotropy.groups import Group, S
 from isotropy.reps import Symmetry
 
@@ -256,13 +256,13 @@ def _words(
     return f"{on_outputs} and {name} on inputs", joined(clauses)
 
 
-def _where(terms: Sequence[Term], count: int) -> str:
+def _where(terms: Sequence[MovedSets], count: int) -> str:
     if all(isinstance(term.core, S) and len(term.inputs) == 1 for term in terms):
         return position_words([term.inputs[0].tolist() for term in terms], count)
     return joined([motion(term.core, term.inputs, count).in_positions(count) for term in terms])
 
 
-def _following(found: Automorphisms, terms: Sequence[Term], names: list[str]) -> str:
+def _following(found: Automorphisms, terms: Sequence[MovedSets], names: list[str]) -> str:
     """What the outputs do when inputs move."""
     moved = sorted({o for orbit in found.orbits_out if len(orbit) > 1 for o in orbit})
     own = {int(o) for term in terms for copy in term.outputs for o in copy}
@@ -280,8 +280,8 @@ def _following(found: Automorphisms, terms: Sequence[Term], names: list[str]) ->
     return f"{column_words(moved, names)} {verb}{which}"
 
 
-def _order_of_outputs(found: Automorphisms, terms: Sequence[Term]) -> list[int]:
-    """The outputs that go with the inputs in the order these are told; empty where it is plain."""
+def _order_of_outputs(found: Automorphisms, terms: Sequence[MovedSets]) -> list[int]:
+    """The outputs that go with the inputs, in the order of these; empty where it is plain."""
     if all(np.array_equal(a, b) for a, b in found.generators):
         return []
     if len(terms) != 1 or len(terms[0].inputs) != 1 or len(terms[0].outputs) != 1:

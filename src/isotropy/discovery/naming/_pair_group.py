@@ -152,8 +152,8 @@ class PairGroup:
         there = []
         for a, b in zip(comes_in, comes_out, strict=True):
             moved = x.unflatten(1, (channels, self.inputs))[:, :, a].flatten(1)
-            said = predict(moved).unflatten(1, (output_channels, self.outputs))
-            there.append(said[:, :, torch.argsort(b)].flatten(1))
+            outputs = predict(moved).unflatten(1, (output_channels, self.outputs))
+            there.append(outputs[:, :, torch.argsort(b)].flatten(1))
         if self.order <= elements:
             return torch.stack(there).mean(0, keepdim=True)
         half = len(there) // 2
@@ -208,10 +208,6 @@ def symmetric(blocks: Sequence[Sequence[int]], size: int) -> list[Permutation]:
     """Generators of all permutations within each block: swaps of neighbours, the last first.
 
     So they begin with those of the stabiliser of the first position, and so on.
-
-    Args:
-        blocks: Disjoint sets of positions.
-        size: How many positions there are.
 
     Example:
         >>> [p.tolist() for p in symmetric([[0, 2, 3]], 4)]

@@ -21,12 +21,12 @@ class RowRep(Leaf):
     matrix give the action of a group on some of its own coordinates.
 
     Args:
-        name: How it is written; ``parse_rep`` reads it back when told of it.
-        table: Integers, shape (rows, columns of the group), no two rows alike.
+        name: How it is written; ``parse_rep`` reads it back when it is given.
+        table: Integers, shape (rows, columns of the group), all rows distinct.
         group: The group, of permutations of the columns.
 
     Raises:
-        ValueError: If two rows are alike, or an element does not permute the rows.
+        ValueError: If two rows are equal, or an element does not permute the rows.
 
     Example:
         >>> from isotropy.groups import D
@@ -35,9 +35,7 @@ class RowRep(Leaf):
         tensor([4., 1., 2., 3.])
     """
 
-    def __init__(
-        self, name: str, table: ArrayLike, group: Group | None = None, *, dual: bool = False
-    ) -> None:
+    def __init__(self, name: str, table: ArrayLike, group: Group | None = None) -> None:
         # a permutation representation is its own dual
         super().__init__(group, dual=False)
         self.name = name
@@ -45,7 +43,7 @@ class RowRep(Leaf):
         rows: NDArray[np.int64] = np.unique(given, return_inverse=True)[1].reshape(given.shape)
         self.table = torch.as_tensor(rows)
         if len(np.unique(rows, axis=0)) < len(rows):
-            raise ValueError("expected a table of distinct rows, got two that are alike")
+            raise ValueError("expected a table of distinct rows, got two that are equal")
         if group is not None and group.d != rows.shape[1]:
             raise ValueError(
                 f"expected a table with the {group.d} columns of {group}, got {rows.shape[1]}"
@@ -55,6 +53,7 @@ class RowRep(Leaf):
         return self.name
 
     def _with(self, group: Group | None, *, dual: bool) -> RowRep:
+        del dual  # it is its own
         return RowRep(self.name, self.table.numpy(), group)
 
     @property
@@ -92,6 +91,7 @@ class RowRep(Leaf):
         return torch.tensor(images)
 
     def _drho(self, a: Mapping[Group, LinearMap]) -> LinearMap:
+        del a  # a group of permutations has no Lie algebra
         return Zero(self.size())
 
     def _kind(self) -> tuple[object, ...]:

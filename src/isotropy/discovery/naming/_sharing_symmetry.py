@@ -25,7 +25,7 @@ _MANY_POINTS, _MANY_ELEMENTS = 64, 10**6
 
 
 @dataclass(frozen=True)
-class Term:
+class MovedSets:
     """A group and the sets of inputs and of outputs that it moves in the same way.
 
     Args:
@@ -39,14 +39,14 @@ class Term:
     outputs: tuple[IntArray, ...]
 
     @staticmethod
-    def of(core: Group, copies: Sequence[IntArray], n: int) -> Term:
+    def of(core: Group, copies: Sequence[IntArray], n: int) -> MovedSets:
         """A term from points 0 … n-1 for inputs and n, n+1, … for outputs."""
         inputs = tuple(copy for copy in copies if copy[0] < n)
         outputs = tuple(copy - n for copy in copies if copy[0] >= n)
         if core.d == 2:
             # one group by two names: a swap of two places, or of many pairs at once
             core = S(2) if max(len(inputs), len(outputs)) == 1 else Z(2)
-        return Term(core, inputs, outputs)
+        return MovedSets(core, inputs, outputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Acting:
     """
 
     symmetry: Symmetry
-    terms: tuple[Term, ...] | None
+    terms: tuple[MovedSets, ...] | None
     points: tuple[int, ...]
     custom: dict[str, RowRep] = field(default_factory=dict)
 
@@ -83,7 +83,7 @@ def acting(found: Automorphisms, labels: IntArray, output_colours: IntArray) -> 
         # what the group exchanges has one colour, whatever was given
         colours[list(orbit)] = output_colours[orbit[0]]
     tied = all(np.array_equal(a, b) for a, b in found.generators)
-    # two rows alike can be exchanged alone: then the inputs do not say how the outputs move
+    # two equal rows can be exchanged alone: then the inputs do not say how the outputs move
     if not tied and len(np.unique(np.column_stack([labels, colours]), axis=0)) < m:
         return _on_all_points(found)
     terms = named_terms(found.joint[:, :n], n)
@@ -92,18 +92,18 @@ def acting(found: Automorphisms, labels: IntArray, output_colours: IntArray) -> 
     return _unnamed(found, labels, colours, tied)
 
 
-def named_terms(generators: IntArray, n: int) -> list[Term] | None:
+def named_terms(generators: IntArray, n: int) -> list[MovedSets] | None:
     """The independent parts of a permutation group by their catalogue names; None without.
 
     Args:
         generators: Permutations of the inputs 0 … n-1 and then of outputs, shape (count, points).
         n: The number of inputs.
     """
-    terms: list[Term] = []
+    terms: list[MovedSets] = []
     for part in independent_parts(generators):
         copies = symmetric_copies(part)
         if copies is not None:
-            terms.append(Term.of(S(len(copies[0])), copies, n))
+            terms.append(MovedSets.of(S(len(copies[0])), copies, n))
             continue
         identified = _identified(part, n)
         if identified is None:
@@ -116,7 +116,7 @@ def named_terms(generators: IntArray, n: int) -> list[Term] | None:
     )
 
 
-def _identified(part: IntArray, n: int) -> list[Term] | None:
+def _identified(part: IntArray, n: int) -> list[MovedSets] | None:
     moved = np.flatnonzero((part != np.arange(part.shape[1])).any(0))
     if len(moved) > _MANY_POINTS and chain_order(part) > _MANY_ELEMENTS:
         return None
@@ -128,7 +128,7 @@ def _identified(part: IntArray, n: int) -> list[Term] | None:
     points, terms, at = moved[np.array(found.points)], [], 0
     for group in found.group.terms if isinstance(found.group, SideBySide) else [found.group]:
         core, copies = _without_copies(group)
-        terms.append(Term.of(core, list(points[at : at + group.d].reshape(copies, -1)), n))
+        terms.append(MovedSets.of(core, list(points[at : at + group.d].reshape(copies, -1)), n))
         at += group.d
     return terms
 
@@ -141,7 +141,7 @@ def _without_copies(group: Group) -> tuple[Group, int]:
     return factors[0] if len(factors) == 1 else DirectProduct(*factors), group.factors[0].d
 
 
-def _side_by_side(terms: Sequence[Term]) -> Group:
+def _side_by_side(terms: Sequence[MovedSets]) -> Group:
     cores = [term.core for term in terms]
     return cores[0] if len(cores) == 1 else SideBySide(*cores)
 
@@ -177,7 +177,7 @@ class _Side:
         return {} if self.is_even else blocks
 
 
-def _blocks(terms: Sequence[Term]) -> dict[str, RowRep]:
+def _blocks(terms: Sequence[MovedSets]) -> dict[str, RowRep]:
     """For each term, how it acts on its own places within the group side by side."""
     ends = np.cumsum([term.core.d for term in terms])
     every = np.eye(ends[-1], dtype=np.int64)
@@ -187,7 +187,7 @@ def _blocks(terms: Sequence[Term]) -> dict[str, RowRep]:
     }
 
 
-def _from_terms(terms: list[Term], n: int, m: int) -> Acting:
+def _from_terms(terms: list[MovedSets], n: int, m: int) -> Acting:
     blocks = _blocks(terms)
     inputs = _Side([term.inputs for term in terms], n)
     outputs = _Side([term.outputs for term in terms], m)
@@ -196,7 +196,7 @@ def _from_terms(terms: list[Term], n: int, m: int) -> Acting:
     return Acting(symmetry, tuple(terms), inputs.columns, custom)
 
 
-def _by_inputs(terms: list[Term], labels: IntArray, colours: IntArray) -> Acting:
+def _by_inputs(terms: list[MovedSets], labels: IntArray, colours: IntArray) -> Acting:
     """A group with a name on the inputs; outputs follow as their rows do."""
     blocks = _blocks(terms)
     inputs = _Side([term.inputs for term in terms], labels.shape[1])
@@ -207,7 +207,7 @@ def _by_inputs(terms: list[Term], labels: IntArray, colours: IntArray) -> Acting
 
 
 def _unnamed(found: Automorphisms, labels: IntArray, colours: IntArray, tied: bool) -> Acting:
-    """A group without a name on the inputs; outputs stay, move alike, or follow as rows do."""
+    """A group without a name on the inputs; outputs stay, move as these, or follow as rows."""
     group, every = Group([inputs for inputs, _ in found.generators]), tuple(range(found.n_in))
     if tied:
         return Acting(Symmetry(group, V, V), None, every)
@@ -227,7 +227,7 @@ def _on_all_points(found: Automorphisms) -> Acting:
     return Acting(symmetry, None, tuple(range(found.n_in)), custom)
 
 
-def _rows_by_place(labels: IntArray, colours: IntArray, terms: Sequence[Term]) -> IntArray:
+def _rows_by_place(labels: IntArray, colours: IntArray, terms: Sequence[MovedSets]) -> IntArray:
     """For each output and place of the group, all that the output's row has there."""
     moved = np.concatenate([copy for term in terms for copy in term.inputs])
     fixed = np.setdiff1d(np.arange(labels.shape[1]), moved)

@@ -26,7 +26,7 @@ class ClosedSets:
         ...     (1, 8, 8), ("rotation", "horizontal flip", "vertical flip"), ((4,),)
         ... )
         >>> closed = ClosedSets(space.network)
-        >>> for state in closed.alike(State(space.groups)):
+        >>> for state in closed.states_of(State(space.groups)):
         ...     print(state)
         rotation, horizontal flip
         rotation, vertical flip
@@ -36,38 +36,22 @@ class ClosedSets:
     def __init__(self, network: Callable[[State], State]) -> None:
         self._network = network
         self._closures: dict[State, State] = {}
-        self._alike: dict[State, tuple[State, ...]] = {}
+        self._states: dict[State, tuple[State, ...]] = {}
         self._rules: dict[int, list[tuple[frozenset[str], frozenset[str]]]] = {}
 
-    def alike(self, network: State) -> tuple[State, ...]:
-        """All states with a network, the smallest first, itself last.
-
-        Args:
-            network: A state that stands for its network.
-        """
-        if network not in self._alike:
+    def states_of(self, network: State) -> tuple[State, ...]:
+        """All states with a network, the smallest first, itself last."""
+        if network not in self._states:
             self._closures[network] = network
             subsets = (
                 State(chosen, network.hidden)
                 for size in range(len(network.groups) + 1)
                 for chosen in combinations(network.groups, size)
             )
-            self._alike[network] = tuple(
+            self._states[network] = tuple(
                 state for state in subsets if self._closure(state, network) == network
             )
-        return self._alike[network]
-
-    def rules(self, top: State) -> dict[State, State]:
-        """States whose closures all others follow from, each with its closure.
-
-        Args:
-            top: The state with all groups.
-        """
-        self.alike(top)
-        return {
-            State(_ordered(few, top), top.hidden): State(_ordered(many, top), top.hidden)
-            for few, many in self._rules.get(top.hidden, ())
-        }
+        return self._states[network]
 
     def _closure(self, state: State, within: State) -> State:
         """The closure of a state that is known to be a part of another closed one."""

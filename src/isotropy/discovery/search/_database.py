@@ -19,7 +19,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from isotropy.discovery.search._checked_file import copy_to_read, prepare_file
 from isotropy.discovery.search._server_rows import check_server_versions
-from isotropy.discovery.search._tables import TABLES
+from isotropy.discovery.search._study_tables import TABLES
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -87,7 +87,7 @@ class Database:
         except Exception as error:
             if not _is_outage(error):
                 raise
-            raise _unreachable(self.address, error) from None
+            raise ConnectionError(_unreachable(self.address, error)) from None
 
 
 @contextmanager
@@ -185,7 +185,7 @@ def _prepare_server(url: sqlalchemy.URL, address: str, create: bool) -> None:
             known = sqlalchemy.inspect(connection).has_table("studies")
             check_server_versions(connection)
     except DBAPIError as error:
-        raise _unreachable(address, error) from None
+        raise ConnectionError(_unreachable(address, error)) from None
     if not create and not known:
         raise ValueError(f"expected a database with studies at {address}, got one without")
 
@@ -211,7 +211,7 @@ def _optuna_storage(url: sqlalchemy.URL, address: str) -> RDBStorage:
             if not _is_database_error(error):
                 raise
             if last:
-                raise _unreachable(address, error) from None
+                raise ConnectionError(_unreachable(address, error)) from None
         time.sleep(random.uniform(0.05, 0.3))
     raise AssertionError("the last attempt returns or raises")
 
@@ -267,8 +267,8 @@ def _root(error: BaseException) -> BaseException:
     return error
 
 
-def _unreachable(address: str, error: BaseException) -> ConnectionError:
+def _unreachable(address: str, error: BaseException) -> str:
     root = _root(error)
     reason = str(root.orig if isinstance(root, DBAPIError) else root).strip()
     first = reason.splitlines()[0] if reason else type(root).__name__
-    return ConnectionError(f"expected a database that can be reached at {address}, got: {first}")
+    return f"expected a database that can be reached at {address}, got: {first}"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.nn import grid_sharing
 
-_SPREAD = 10.0  # percentage points below the best from which on all networks are alike: useless
+_SPREAD = 10.0  # percentage points below the best from which on all networks are equally useless
 _NOISE = 0.5  # percentage points: a seed's effect and a thousand validation rows' together
 # Deviations of main effects of groups, of joint effects, and of the number of weights, in points.
 _MAIN, _JOINT, _SIZE = (1.0, 3.0), (0.5, 1.5), (1.0, 4.0)
@@ -25,7 +25,7 @@ def predict(
     """Means and deviations of the validation accuracy of networks, in points below the best.
 
     A Gaussian process with three parts: an effect of every group, added up; effects of groups
-    together, alike where sets differ in few groups; and a smooth effect of the logarithm of the
+    together, similar where sets differ in few groups; and a smooth effect of the logarithm of the
     number of weights, for too few cannot learn. Their sizes are those of the largest marginal
     likelihood on a grid. Losses are squashed at ten points: how bad a bad network is says nothing
     of good ones. The noise stays fixed, for no network is trained twice.
@@ -62,12 +62,7 @@ def predict(
 
 @lru_cache(maxsize=1 << 14)
 def weights(space: SearchSpace, network: State) -> int:
-    """How many different weights the hidden layers of a network have.
-
-    Args:
-        space: Where it comes from.
-        network: Any state.
-    """
+    """How many different weights the hidden layers of a network have."""
     layers = grid_sharing(space.transformations(network), space.grids(network))
     return sum(int(layer.max()) + 1 for layer in layers)
 

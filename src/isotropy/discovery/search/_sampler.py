@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from isotropy.discovery.search import _trials
 from isotropy.discovery.search._space import SearchSpace
-from isotropy.discovery.search._strategy import Proposal, Strategy
+from isotropy.discovery.search._strategy import ChildProposal, Strategy
 
 
 class StrategySampler(BaseSampler):
@@ -20,9 +20,9 @@ class StrategySampler(BaseSampler):
 
     It is for a study that a user of Optuna runs; `search_groups` needs no sampler. Scores are read
     from the study's trials. There are no claims: processes that share a study in this way may train
-    the same state at the same time, which those of `search_groups` do not. Optuna cannot be told to
-    wait or that a trial is not needed: where the strategy has nothing to propose, the trial is
-    pruned and `optimize` stops. Parameters that are not of the space are drawn at random.
+    the same state at the same time, which those of `search_groups` do not. Where the
+    strategy has nothing to propose, the trial is pruned and `optimize` stops. Parameters that are
+    not of the space are drawn at random.
 
     Args:
         strategy: What to ask.
@@ -43,7 +43,7 @@ class StrategySampler(BaseSampler):
         self._space = space
         self._others = RandomSampler()
 
-    def proposal(self, trial: Trial) -> Proposal:
+    def proposal(self, trial: Trial) -> ChildProposal:
         """What a trial is to train, with all parameters of the space suggested.
 
         Args:
@@ -60,7 +60,9 @@ class StrategySampler(BaseSampler):
         # A trial that a user has enqueued was not proposed by the strategy.
         proposal = None if key is None else _trials.proposal_of_key(key)
         state = self._space.from_params(params)
-        return proposal if proposal is not None and proposal.state == state else Proposal(state)
+        return (
+            proposal if proposal is not None and proposal.state == state else ChildProposal(state)
+        )
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial
@@ -71,6 +73,7 @@ class StrategySampler(BaseSampler):
             study: Any.
             trial: Any.
         """
+        del study, trial
         return _trials.distributions(self._space)
 
     def sample_relative(
@@ -83,6 +86,7 @@ class StrategySampler(BaseSampler):
             trial: To be sampled.
             search_space: As `infer_relative_search_space` gave it.
         """
+        del search_space
         if "fixed_params" in trial.system_attrs:
             return {}
         others = [one for one in study.get_trials(deepcopy=False) if one.number != trial.number]

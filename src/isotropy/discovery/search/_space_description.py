@@ -11,7 +11,7 @@ from isotropy._run._bounded_json import bounded_json, shown
 
 _NAME = re.compile(r"[a-z][a-z ]{0,63}")
 _NAMES, _CHOICES, _LAYERS, _SIDE, _CHANNELS = 64, 64, 16, 2048, 4096
-# A network's weights are told apart one by one, and all grids are moved by every group.
+# A network's weights are compared one by one, and all grids are moved by every group.
 _LARGEST_LAYER, _LARGEST_SPACE = 2**30, 2**23
 
 
@@ -57,15 +57,7 @@ def space_description(text: object) -> SpaceDescription:
             f"expected an image as up to {_CHANNELS} channels, and height and width up to {_SIDE}, "
             f"got {shown(image)}"
         )
-    if (
-        not isinstance(groups, list)
-        or len(groups) > _NAMES
-        or len(set(map(str, groups))) != len(groups)
-    ):
-        raise ValueError(f"expected up to {_NAMES} different groups, got {shown(groups)}")
-    for name in groups:
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise ValueError(f"expected names of transformations as groups, got {shown(name)}")
+    _check_groups(groups)
     if not isinstance(hidden, list) or not 0 < len(hidden) <= _CHOICES:
         raise ValueError(f"expected 1 to {_CHOICES} choices of hidden grids, got {shown(hidden)}")
     for grids in hidden:
@@ -83,6 +75,15 @@ def space_description(text: object) -> SpaceDescription:
     return SpaceDescription(
         (image[0], image[1], image[2]), tuple(groups), tuple(map(tuple, hidden)), step
     )
+
+
+def _check_groups(groups: object) -> None:
+    distinct = isinstance(groups, list) and len(set(map(str, groups))) == len(groups)
+    if not isinstance(groups, list) or len(groups) > _NAMES or not distinct:
+        raise ValueError(f"expected up to {_NAMES} different groups, got {shown(groups)}")
+    for name in groups:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"expected names of transformations as groups, got {shown(name)}")
 
 
 def _sizes(found: object, fewest: int, most: int, largest: int) -> bool:

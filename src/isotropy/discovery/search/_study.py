@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Container, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Container, Mapping
 from typing import Any
 
 import optuna
@@ -14,14 +13,15 @@ from optuna.trial import TrialState
 
 from isotropy._run._bounded_json import bounded_json, shown
 from isotropy.discovery.search import _trials
-from isotropy.discovery.search._claims import Claims
 from isotropy.discovery.search._database import Database
+from isotropy.discovery.search._quiet_optuna import quiet_optuna
 from isotropy.discovery.search._search_result import Origin, SearchResult
 from isotropy.discovery.search._server_rows import check_server_rows
 from isotropy.discovery.search._space import SearchSpace
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
 from isotropy.discovery.search._study_notes import FORMAT, SETTINGS, settings_from
-from isotropy.discovery.search._tables import insert
+from isotropy.discovery.search._study_tables import insert
+from isotropy.discovery.search._worker_claims import Claims
 
 _NAMED, _LONGEST = 20, 300
 _MEANINGS = {
@@ -40,17 +40,6 @@ _ATTRIBUTES = sqlalchemy.table(
 )
 
 
-@contextmanager
-def _without_chatter() -> Iterator[None]:
-    """Optuna tells on standard error of every study that it makes or finds."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)
-
-
 def shared_study(database: Database, name: str, settings: Mapping[str, Any]) -> optuna.Study:
     """The study of a name: a new one, or one of the same settings.
 
@@ -66,7 +55,7 @@ def shared_study(database: Database, name: str, settings: Mapping[str, Any]) -> 
     wanted = {**settings, "format": FORMAT}
     settings_from({**wanted, "mark": "0" * 16})  # what could not be read again is not begun
     check_server_rows(database.engine, name)
-    with _without_chatter():
+    with quiet_optuna():
         study = optuna.create_study(
             storage=database.storage,
             study_name=name,
@@ -78,14 +67,14 @@ def shared_study(database: Database, name: str, settings: Mapping[str, Any]) -> 
         used = bool(study.get_trials(deepcopy=False)) or len(study.directions) != 1
         # Another worker may have settled it since, and trained something.
         if used and SETTINGS not in study.user_attrs:
-            raise _foreign(study, database)
+            raise ValueError(_foreign(study, database))
         _settle(database, study, wanted)
     _require(study, wanted, database)
     return study
 
 
 def _settle(database: Database, study: optuna.Study, settings: Mapping[str, Any]) -> None:
-    """Say what a study is of, all at once, unless another worker has said so."""
+    """Note what a study is of, all at once, unless another worker has noted it."""
     row = {
         "study_id": number_of(database, study),
         "key": SETTINGS,
@@ -113,10 +102,6 @@ def settings_of(study: optuna.Study) -> dict[str, Any]:
 def existing_study(database: Database, name: str) -> optuna.Study:
     """The study of a name that a search has made.
 
-    Args:
-        database: Where it lives.
-        name: Of the study.
-
     Raises:
         ValueError: If there is none, or it was made by something else.
     """
@@ -129,10 +114,10 @@ def existing_study(database: Database, name: str) -> optuna.Study:
             f"expected the name of a study at {database.address}, got {name!r} where there are: "
             f"{known}"
         )
-    with _without_chatter():
+    with quiet_optuna():
         study = optuna.load_study(study_name=name, storage=database.storage)
     if SETTINGS not in study.user_attrs:
-        raise _foreign(study, database)
+        raise ValueError(_foreign(study, database))
     settings_of(study)
     return study
 
@@ -167,20 +152,15 @@ def _short(found: object) -> str:
     return text + ("…" if len(str(found)) > _LONGEST else "")
 
 
-def _foreign(study: optuna.Study, database: Database) -> ValueError:
-    return ValueError(
+def _foreign(study: optuna.Study, database: Database) -> str:
+    return (
         "expected a study made by a search for groups, "
         f"got {study.study_name!r} at {database.address}, which something else has made"
     )
 
 
 def number_of(database: Database, study: optuna.Study) -> int:
-    """Optuna's number of a study within its database.
-
-    Args:
-        database: Where it lives.
-        study: Any.
-    """
+    """Optuna's number of a study within its database."""
     return database.storage.get_study_id_from_name(study.study_name)
 
 
@@ -188,7 +168,7 @@ def result_of(
     database: Database,
     study: optuna.Study,
     space: SearchSpace,
-    trained_here: Container[Proposal] = (),
+    trained_here: Container[ChildProposal] = (),
 ) -> SearchResult:
     """What a study holds.
 

@@ -19,7 +19,7 @@ from isotropy.discovery.search._study_copy import LARGEST_FILE, copy_study
 from isotropy.discovery.search._study_keys import key_parts
 from isotropy.discovery.search._study_rows import check_rows
 from isotropy.discovery.search._study_schema import Schema, check_schema
-from isotropy.discovery.search._tensor_header import LONGEST_HEADER, tensor_header
+from isotropy.discovery.search._tensor_header import LONGEST_HEADER, check_tensor_header
 
 LONGEST_VALUE, LARGEST_WEIGHTS = 2**20, 10**9
 _MOST_ENTRIES = 200
@@ -35,17 +35,7 @@ _SETTINGS = (
 
 
 def check_study_file(path: Path, known: Schema, version: str, maker: str) -> None:
-    """Refuse a file that is not as Optuna and a search would have written it.
-
-    Args:
-        path: Of a private copy.
-        known: The schema that Optuna and a search make.
-        version: Of that schema, as Optuna has it.
-        maker: Who makes it, for the message.
-
-    Raises:
-        ValueError: If it is not.
-    """
+    """Refuse a file that is not as Optuna and a search would have written it."""
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             _check(connection, known, version, maker)
@@ -98,7 +88,7 @@ def _check_weights(connection: sqlite3.Connection) -> None:
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LARGEST_WEIGHTS)
         with connection.blobopen("isotropy_weights", "weights", row, readonly=True) as blob:
             start = blob.read(LONGEST_HEADER + 8)
-            tensor_header(start, len(blob), "start weights")
+            check_tensor_header(start, len(blob), "start weights")
 
 
 def main() -> None:

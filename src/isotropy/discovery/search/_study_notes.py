@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
@@ -18,8 +18,6 @@ HIDDEN = "hidden grids"
 _KEYS = {"format", "space", "seed", "child", "by_network", "mark"}
 _MARK = re.compile(r"[0-9a-f]{16}")
 _CHILD, _TEXT, _CHOICES = 100_000, 2000, 10_000
-_MOST = {"parameters": 2**53, "epochs": 10**9}
-_LATEST = {"seconds": 1e10, "finished": 1e11}
 _NUMBERS = {
     "FloatDistribution": {"low", "high", "log", "step"},
     "IntDistribution": {"low", "high", "log", "step"},
@@ -47,14 +45,7 @@ class StudySettings:
     mark: str
 
     def check_key(self, key: object) -> None:
-        """Refuse a key of a child that is not of the space.
-
-        Args:
-            key: Of a trial.
-
-        Raises:
-            ValueError: If it is not.
-        """
+        """Refuse a key of a child that is not of the space."""
         parts = key_parts(key)
         for groups, hidden in ((parts.groups, parts.hidden), parts.start or ((), 0)):
             if groups != tuple(name for name in self.space.groups if name in groups):
@@ -63,15 +54,7 @@ class StudySettings:
                 raise ValueError(f"expected hidden grids of the study's space, got {shown(key)}")
 
     def check_choices(self, name: str, choices: Choices) -> None:
-        """Refuse a parameter that is not of the space.
-
-        Args:
-            name: Of the parameter.
-            choices: Among which it was chosen.
-
-        Raises:
-            ValueError: If it is not.
-        """
+        """Refuse a parameter that is not of the space."""
         wanted = {HIDDEN: self._hidden(), **dict.fromkeys(self.space.groups, (False, True))}
         # 0 and 1 are equal to false and true, but other choices
         if choices is None or repr(choices) != repr(wanted.get(name)):
@@ -81,15 +64,7 @@ class StudySettings:
             )
 
     def check_params(self, key: str, params: Mapping[str, object]) -> None:
-        """Refuse a trial whose parameters are not those of its key.
-
-        Args:
-            key: Of the trial.
-            params: What was chosen, by name.
-
-        Raises:
-            ValueError: If they are not.
-        """
+        """Refuse a trial whose parameters are not those of its key."""
         parts = key_parts(key)
         wanted: dict[str, object] = {name: name in parts.groups for name in self.space.groups}
         wanted[HIDDEN] = self._hidden()[parts.hidden]
@@ -102,9 +77,6 @@ class StudySettings:
 
 def settings_from(found: object) -> StudySettings:
     """The settings of a study, as a search wrote them.
-
-    Args:
-        found: What the study's attribute holds.
 
     Raises:
         ValueError: If it is something else, or of another format.
@@ -136,9 +108,6 @@ def settings_from(found: object) -> StudySettings:
 def check_accuracy(value: object) -> None:
     """Refuse an accuracy that is none.
 
-    Args:
-        value: Of a trial.
-
     Raises:
         ValueError: If it is not a share.
 
@@ -153,31 +122,11 @@ def check_accuracy(value: object) -> None:
 
 
 def check_note(key: str, value: object) -> None:
-    """Refuse a note of a trial that no search would make.
-
-    Args:
-        key: Its name; others than a search's own are not looked at.
-        value: What it says.
-
-    Raises:
-        ValueError: If it is out of range or of another kind.
-    """
+    """Refuse a note of a trial that no search would make."""
     if key in ("key", "start"):
         key_parts(value)
-    elif key in _MOST:
-        if not is_real(value) or not 0 <= value <= _MOST[key] or value % 1:
-            raise ValueError(f"expected {key} up to {_MOST[key]}, got {shown(value)}")
-    elif key in _LATEST:
-        if not is_real(value) or not 0 <= value <= _LATEST[key]:
-            raise ValueError(f"expected {key} up to {_LATEST[key]:.0e}, got {shown(value)}")
-    elif key in ("worker", "error"):
-        if not isinstance(value, str) or len(value) > _TEXT:
-            raise ValueError(f"expected {key} of up to {_TEXT} letters, got {shown(value)}")
-    elif key == "seed":
-        if type(value) is not int:
-            raise ValueError(f"expected a whole number as the seed, got {shown(value)}")
-    elif key == "start weights" and value not in ("found", "missing"):
-        raise ValueError(f"expected start weights found or missing, got {shown(value)}")
+    elif key in _NOTES and not _NOTES[key][0](value):
+        raise ValueError(f"expected {_NOTES[key][1]}, got {shown(value)}")
 
 
 def distribution_of(found: object) -> Choices:
@@ -265,11 +214,35 @@ def _is_range(name: str, about: Mapping[str, Any]) -> bool:
 
 
 def is_real(value: object) -> TypeGuard[float]:
-    """Whether it is a number, neither true nor false nor endless.
-
-    Args:
-        value: Anything.
-    """
+    """Whether it is a number, neither true nor false nor endless."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     return abs(value) < 1e300 and math.isfinite(value)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= _TEXT
+
+
+def _whole_up_to(most: int) -> Callable[[object], bool]:
+    return lambda value: is_real(value) and 0 <= value <= most and not value % 1
+
+
+def _up_to(most: float) -> Callable[[object], bool]:
+    return lambda value: is_real(value) and 0 <= value <= most
+
+
+# what a note of each name must be
+_NOTES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "parameters": (_whole_up_to(2**53), f"parameters up to {2**53}"),
+    "epochs": (_whole_up_to(10**9), f"epochs up to {10**9}"),
+    "seconds": (_up_to(1e10), "seconds up to 1e+10"),
+    "finished": (_up_to(1e11), "finished up to 1e+11"),
+    "worker": (_is_text, f"worker of up to {_TEXT} letters"),
+    "error": (_is_text, f"error of up to {_TEXT} letters"),
+    "seed": (lambda value: type(value) is int, "a whole number as the seed"),
+    "start weights": (
+        lambda value: value in ("found", "missing"),
+        "start weights found or missing",
+    ),
+}

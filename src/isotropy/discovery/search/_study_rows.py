@@ -107,20 +107,12 @@ def _studies(read: Read) -> dict[int, _Study]:
 
 
 def _study_attributes(read: Read, studies: dict[int, _Study]) -> None:
-    columns = "study_user_attribute_id", "study_id", "key", "value_json"
-    for row, number, key, text in _bounded(read("study_user_attributes", columns)):
-        whole(row, "an attribute's number")
-        check_text(key, "an attribute's name", _NAME)
-        study = _owner(studies, number, "an attribute", "study")
+    for study, key, text in _attributes(read, "study", "user", studies):
         if key == SETTINGS:
             study.settings = settings_from(bounded_json(text, "the settings of a study"))
         else:
             bounded_json(text, "an attribute of a study", finite=False)
-    columns = "study_system_attribute_id", "study_id", "key", "value_json"
-    for row, number, key, text in _bounded(read("study_system_attributes", columns)):
-        whole(row, "an attribute's number")
-        check_text(key, "an attribute's name", _NAME)
-        _owner(studies, number, "an attribute", "study")
+    for _, _, text in _attributes(read, "study", "system", studies):
         bounded_json(text, "an attribute of a study", finite=False)
     for study in studies.values():
         if study.settings is not None and study.directions != ["MAXIMIZE"]:
@@ -151,11 +143,7 @@ def _trials(read: Read, studies: dict[int, _Study]) -> dict[int, _Trial]:
 
 
 def _trial_attributes(read: Read, trials: dict[int, _Trial]) -> None:
-    columns = "trial_user_attribute_id", "trial_id", "key", "value_json"
-    for row, number, key, text in _bounded(read("trial_user_attributes", columns)):
-        whole(row, "an attribute's number")
-        check_text(key, "an attribute's name", _NAME)
-        trial = _owner(trials, number, "an attribute", "trial")
+    for trial, key, text in _attributes(read, "trial", "user", trials):
         _count(trial)
         settings = trial.study.settings
         note = bounded_json(text, "a note of a trial", finite=settings is not None)
@@ -164,11 +152,7 @@ def _trial_attributes(read: Read, trials: dict[int, _Trial]) -> None:
             if key == "key":
                 settings.check_key(note)
                 trial.key = note
-    columns = "trial_system_attribute_id", "trial_id", "key", "value_json"
-    for row, number, key, text in _bounded(read("trial_system_attributes", columns)):
-        whole(row, "an attribute's number")
-        check_text(key, "an attribute's name", _NAME)
-        trial = _owner(trials, number, "an attribute", "trial")
+    for trial, key, text in _attributes(read, "trial", "system", trials):
         _count(trial)
         bounded_json(text, "an attribute of a trial", finite=False)
         if trial.study.settings is not None and not _SYSTEM.fullmatch(key):
@@ -176,6 +160,17 @@ def _trial_attributes(read: Read, trials: dict[int, _Trial]) -> None:
                 f"expected no attributes of a sampler in a search, got {shown(key)}, which Optuna "
                 "may unpickle"
             )
+
+
+def _attributes(
+    read: Read, of: str, kind: str, owners: dict[int, Any]
+) -> Iterator[tuple[Any, str, object]]:
+    """The owner, name and JSON of each attribute of studies or trials."""
+    columns = f"{of}_{kind}_attribute_id", f"{of}_id", "key", "value_json"
+    for row, number, key, text in _bounded(read(f"{of}_{kind}_attributes", columns)):
+        whole(row, "an attribute's number")
+        check_text(key, "an attribute's name", _NAME)
+        yield _owner(owners, number, "an attribute", of), key, text
 
 
 def _params(read: Read, trials: dict[int, _Trial]) -> None:

@@ -16,11 +16,6 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{6})?", re.ASCII)
 def whole(value: object, what: str, least: int = 0) -> int:
     """A whole number that any database can hold.
 
-    Args:
-        value: What a column holds.
-        what: What it is, for the message.
-        least: The smallest that it may be.
-
     Raises:
         ValueError: If it is something else.
 
@@ -36,31 +31,13 @@ def whole(value: object, what: str, least: int = 0) -> int:
 
 
 def check_text(value: object, what: str, longest: int) -> None:
-    """Refuse what is no text, or none of a length.
-
-    Args:
-        value: What a column holds.
-        what: What it is, for the message.
-        longest: How many letters it may have.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Refuse what is no text, or none of a length."""
     if not isinstance(value, str) or not 0 < len(value) <= longest or "\0" in value:
         raise ValueError(f"expected {what} of 1 to {longest} letters, got {shown(value)}")
 
 
 def check_one_of(value: object, known: tuple[str, ...], what: str) -> None:
-    """Refuse a word that is not among those known.
-
-    Args:
-        value: What a column holds.
-        known: All that it may hold.
-        what: What it is, for the message.
-
-    Raises:
-        ValueError: If it is something else.
-    """
+    """Refuse a word that is not among those known."""
     if value not in known:
         raise ValueError(f"expected {what} among {', '.join(known)}, got {shown(value)}")
 

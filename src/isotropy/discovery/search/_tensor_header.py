@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import NamedTuple
 
 from isotropy._run._bounded_json import bounded_json, shown, utf8_text
 
@@ -20,31 +19,7 @@ _BYTES = {
 }
 
 
-class TensorShape(NamedTuple):
-    """What a header says of a tensor.
-
-    Args:
-        dtype: As safetensors names it.
-        shape: Its sizes.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-
-
-class TensorHeader(NamedTuple):
-    """What a header says.
-
-    Args:
-        tensors: Every tensor by name.
-        metadata: Texts by name.
-    """
-
-    tensors: dict[str, TensorShape]
-    metadata: dict[str, str]
-
-
-def tensor_header(start: bytes, size: int, what: str) -> TensorHeader:
+def check_tensor_header(start: bytes, size: int, what: str) -> None:
     """Read the header of tensors, and see that they fill the rest exactly.
 
     Args:
@@ -58,9 +33,11 @@ def tensor_header(start: bytes, size: int, what: str) -> TensorHeader:
 
     Example:
         >>> text = b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
-        >>> data = struct.pack("<Q", len(text)) + text + bytes(8)
-        >>> tensor_header(data, len(data), "weights").tensors
-        {'a': TensorShape(dtype='F32', shape=(2,))}
+        >>> data = struct.pack("<Q", len(text)) + text + bytes(7)
+        >>> check_tensor_header(data, len(data), "weights")
+        Traceback (most recent call last):
+        ...
+        ValueError: expected 8 bytes of numbers in weights, got 7 after the header
     """
     length = struct.unpack("<Q", start[:_LENGTH])[0] if len(start) >= _LENGTH else -1
     end = _LENGTH + length
@@ -74,12 +51,8 @@ def tensor_header(start: bytes, size: int, what: str) -> TensorHeader:
     metadata = found.pop(_METADATA, {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise ValueError(f"expected texts as metadata of {what}, got {shown(metadata)}")
-    tensors, places = {}, []
-    for name, about in found.items():
-        tensors[name], place = _tensor(name, about, what)
-        places.append(place)
     reached = 0
-    for first, last in sorted(places):
+    for first, last in sorted(_place(name, about, what) for name, about in found.items()):
         if first != reached:
             raise ValueError(f"expected tensors one after another in {what}, got a gap or overlap")
         reached = last
@@ -88,10 +61,10 @@ def tensor_header(start: bytes, size: int, what: str) -> TensorHeader:
             f"expected {shown(reached)} bytes of numbers in {what}, got {size - end} after the "
             "header"
         )
-    return TensorHeader(tensors, metadata)
 
 
-def _tensor(name: str, about: object, what: str) -> tuple[TensorShape, tuple[int, int]]:
+def _place(name: str, about: object, what: str) -> tuple[int, int]:
+    """Where the bytes of a tensor begin and end, which its dtype and shape must agree with."""
     if not 0 < len(name) <= _NAME:
         raise ValueError(f"expected names of 1 to {_NAME} letters in {what}, got {shown(name)}")
     if not isinstance(about, dict) or set(about) != {"dtype", "shape", "data_offsets"}:
@@ -109,7 +82,7 @@ def _tensor(name: str, about: object, what: str) -> tuple[TensorShape, tuple[int
             f"expected as many bytes as the shape {shown(shape)} takes in {what}, got "
             f"{shown(last - first)}"
         )
-    return TensorShape(dtype, tuple(shape)), (first, last)
+    return first, last
 
 
 def _counts(found: object) -> bool:

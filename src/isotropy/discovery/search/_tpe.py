@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from isotropy.discovery.search._by_network import full_scores, seen_states
 from isotropy.discovery.search._random_search import RandomSearch
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
+from isotropy.discovery.search._trials import distributions
 
 if TYPE_CHECKING:
     import optuna
@@ -17,10 +18,10 @@ _WORD = 2**32
 
 
 class TPE:
-    """Asks Optuna's sampler of that name, told all scores, until it gives a state not seen yet.
+    """Asks Optuna's sampler of that name, given all scores, until it gives a state not seen yet.
 
     Its draws follow from scores, the seed and the number of states seen, so that it goes on after a
-    restart as it would have. Where children are networks, it is told of each once, by its largest
+    restart as it would have. Where children are networks, it gets each once, by its largest
     state, and all other states of it count as seen.
 
     Args:
@@ -49,46 +50,44 @@ class TPE:
             raise ValueError(f"expected at least one try, got {tries}")
         self._space, self._seed, self._tries = space, seed, tries
         self._order = RandomSearch(space, seed).order
-        self._told: dict[State, float] = {}
+        self._added: dict[State, float] = {}
         self._study: optuna.Study | None = None
 
     def propose(
-        self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
-    ) -> Proposal | None:
-        """The next unseen state that the sampler gives; ``None`` where all are scored or taken.
-
-        Args:
-            scores: Accuracy of every child trained so far.
-            taken: Children that others are training now.
-        """
+        self, scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
+    ) -> ChildProposal | None:
+        """The next unseen state that the sampler gives; ``None`` where all are scored or taken."""
         seen = seen_states(scores, taken)
         unseen = [state for state in self._order if state not in seen]
         if not unseen:
             return None
-        study = self._tell(full_scores(scores))
+        study = self._with_scores(full_scores(scores))
         for drawn in self._drawn(study, len(seen)):
             if drawn not in seen:
-                return Proposal(drawn)
-        return Proposal(min(unseen, key=lambda one: _apart(one, drawn)))
+                return ChildProposal(drawn)
+        return ChildProposal(min(unseen, key=lambda one: _apart(one, drawn)))
 
-    def _tell(self, full: Mapping[State, float]) -> optuna.Study:
+    def _with_scores(self, full: Mapping[State, float]) -> optuna.Study:
         """The study with a trial for every score; made anew where a score is gone or another."""
         import optuna
 
-        known = all(full.get(state) == accuracy for state, accuracy in self._told.items())
+        from isotropy.discovery.search._quiet_optuna import quiet_optuna
+
+        known = all(full.get(state) == accuracy for state, accuracy in self._added.items())
         if self._study is None or not known:
-            self._study = _quiet_study()
-            self._told = {}
+            with quiet_optuna():
+                self._study = optuna.create_study(direction="maximize")
+            self._added = {}
         for state, accuracy in full.items():
-            if state not in self._told:
+            if state not in self._added:
                 self._study.add_trial(
                     optuna.trial.create_trial(
                         params=self._space.params(state),
-                        distributions=self._distributions(),
+                        distributions=distributions(self._space),
                         value=accuracy,
                     )
                 )
-                self._told[state] = accuracy
+                self._added[state] = accuracy
         return self._study
 
     def _drawn(self, study: optuna.Study, seen: int) -> Iterator[State]:
@@ -102,32 +101,12 @@ class TPE:
         # A trial that is begun makes the study read its scores anew. One is enough for all tries,
         # and as a failed one it says nothing to the sampler.
         trial = study.tell(study.ask(), state=optuna.trial.TrialState.FAIL)
-        choices = self._distributions()
+        choices = distributions(self._space)
         for _ in range(self._tries):
             params = sampler.sample_relative(study, trial, choices)
             for name in [one for one in choices if one not in params]:  # all, of the first scores
                 params[name] = sampler.sample_independent(study, trial, name, choices[name])
             yield self._space.from_params(params)
-
-    def _distributions(self) -> dict[str, Any]:
-        import optuna
-
-        return {
-            name: optuna.distributions.CategoricalDistribution(values)
-            for name, values in self._space.choices().items()
-        }
-
-
-def _quiet_study() -> optuna.Study:
-    """A study in memory, of which Optuna would tell on standard error."""
-    import optuna
-
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
-    try:
-        return optuna.create_study(direction="maximize")
-    finally:
-        optuna.logging.set_verbosity(before)
 
 
 def _apart(a: State, b: State) -> int:

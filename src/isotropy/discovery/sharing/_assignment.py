@@ -56,6 +56,9 @@ def rank_penalty(assignment: Tensor, norm: RankNorm = "columns") -> Tensor:
     Returns:
         Shape ``(*)``.
 
+    Raises:
+        ValueError: If the norm is unknown.
+
     Example:
         >>> together, apart = torch.eye(4)[[0, 0, 0, 0]], torch.eye(4)
         >>> rank_penalty(together), rank_penalty(apart)

@@ -177,6 +177,29 @@ class _Problems:
             }
 
 
+@dataclass(frozen=True)
+class _Levels:
+    """Losses of both levels, one for each problem."""
+
+    losses: RowLosses
+    train: Tensor
+    validation: Tensor
+    options: BilevelOptions
+    generator: torch.Generator
+
+    def lower(self, weights: Weights, assignment: Tensor) -> Tensor:
+        rows = random_rows(self.train, self.options.train_batch, self.generator)
+        return self.losses(weights, assignment, rows).mean(1)
+
+    def lower_of_logits(self, weights: Weights, choices: Weights) -> Tensor:
+        return self.losses(weights, row_softmax(choices["logits"]), self.train).mean(1)
+
+    def upper_of_logits(self, weights: Weights, choices: Weights) -> Tensor:
+        assignment = row_softmax(choices["logits"])
+        rows = random_rows(self.validation, self.options.validation_batch, self.generator)
+        return self.losses(weights, assignment, rows).mean(1) + self.options.penalty(assignment)
+
+
 def search_assignments(
     losses: RowLosses,
     weights: Weights,
@@ -201,7 +224,7 @@ def search_assignments(
         validation: The numbers of validation rows, shape (m,).
         options: How.
         generator: Draws mini-batches.
-        progress: Told after each step of the assignments.
+        progress: Called after each step of the assignments.
 
     Example:
         >>> from isotropy._run import generator
@@ -236,30 +259,17 @@ def search_assignments(
     best_loss = torch.full((number,), math.inf, dtype=logits.dtype, device=logits.device)
     latest = best_loss.clone()
     history: list[Tensor] = []
+    levels = _Levels(losses, train, validation, options, generator)
     solver = options.solver()
     interrupted = False
-
-    def lower(weights: Weights, assignment: Tensor) -> Tensor:
-        return losses(weights, assignment, random_rows(train, options.train_batch, generator)).mean(
-            1
-        )
-
-    def lower_of_logits(weights: Weights, choices: Weights) -> Tensor:
-        return losses(weights, row_softmax(choices["logits"]), train).mean(1)
-
-    def upper_of_logits(weights: Weights, choices: Weights) -> Tensor:
-        assignment = row_softmax(choices["logits"])
-        rows = random_rows(validation, options.validation_batch, generator)
-        return losses(weights, assignment, rows).mean(1) + options.penalty(assignment)
-
     try:
         for step in range(1, options.outer_steps + 1):
             assignment = row_softmax(going.logits)
             for _ in range(options.inner_steps + (options.first_steps if step == 1 else 0)):
-                going.descend(partial(lower, assignment=assignment))
+                going.descend(partial(levels.lower, assignment=assignment))
             slopes, seen = hypergradient(
-                lower_of_logits,
-                upper_of_logits,
+                levels.lower_of_logits,
+                levels.upper_of_logits,
                 going.weights,
                 {"logits": going.logits},
                 inverse=solver,

@@ -24,6 +24,9 @@ def set_partitions(size: int) -> NDArray[np.int64]:
     Args:
         size: K, at most 10 (115,975 partitions).
 
+    Raises:
+        ValueError: If there are more.
+
     Example:
         >>> set_partitions(3).tolist()
         [[0, 0, 0], [0, 0, 1], [0, 1, 0], [0, 1, 1], [0, 1, 2]]
@@ -84,6 +87,9 @@ def best_partition(
         rank: The weight of Σ_k √|block k|, which is the rank penalty of a partition.
         criterion: ``"validation"`` minimises the validation loss with that penalty (Eq. 6);
             ``"evidence"`` takes both sets as one and maximises ``PartitionEvidence.score``.
+
+    Raises:
+        ValueError: If there are more than ten parameters, or the criterion is unknown.
 
     Example:
         >>> near, far = torch.tensor([[1.1, 1.0, 5.0]]), torch.tensor([[1.0, 1.1, 5.2]])

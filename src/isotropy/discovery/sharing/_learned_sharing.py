@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -48,7 +50,7 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
 
     Args:
         model: The module whose parameters are to share; ``None`` for a linear map or a mean.
-        tensor: Which of its parameters, one name or several that share alike; by default its
+        tensor: Which of its parameters, one name or several with one partition; by default its
             weight, where it has one.
         axis: The axis whose slices share, such as positions; ``None`` shares entry by entry.
         method: How to search for the partition of a linear map.
@@ -70,7 +72,7 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
         options: Further arguments of ``learn_module_sharing`` for a model, such as
             ``{"search": BilevelOptions(inverse="cg")}``.
         seed: Of the split and of the starts.
-        progress: Told of steps.
+        progress: Called as the search goes on.
 
     Attributes:
         labels_: The block of each parameter: shape ``(m, n)`` for a map, ``(m,)`` for a mean, the
@@ -244,7 +246,7 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
             labels = self._relaxed(x, y)
         elif self.method == "brute force":
             train, held = self._split(x, y)
-            labels = best_partition(train, _total(held), rank=self.rank)
+            labels = best_partition(train, reduce(add, held), rank=self.rank)
         else:
             raise ValueError(
                 "expected the method 'evidence', 'relaxation' or 'brute force', "
@@ -437,13 +439,6 @@ def _table(given: ArrayLike | Tensor, what: str) -> Tensor:
 
 def _problem(x: Tensor | None, y: Tensor, rows: Tensor) -> LeastSquares:
     return LeastSquares.of(None if x is None else x[rows], y[rows])
-
-
-def _total(parts: list[LeastSquares]) -> LeastSquares:
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole + part
-    return whole
 
 
 def _refitted(whole: LeastSquares, labels: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -110,7 +110,7 @@ def learn_module_sharing(
         takes_assignment: The argument of ``forward`` through which the module takes an assignment
             matrix and applies it itself; see ``SharedModule``.
         seed: Of everything random.
-        progress: Told how far each stage is.
+        progress: Called as each stage goes on.
 
     Returns:
         The partition and the model. Stopped from the keyboard, the best so far.
@@ -220,7 +220,7 @@ def _best_rate(
     for rate in _RATES:
         options = FitOptions(steps=_WEIGH_STEPS, rate=rate)
         fits = fit_partitions(
-            model, apart, x, y, train, held_out, options, seeds=[seed], generator=rng
+            model, apart, x, y, (train, held_out), options, seeds=[seed], generator=rng
         )
         loss = float(fits.losses.mean())
         losses.append(loss if np.isfinite(loss) else np.inf)
@@ -243,8 +243,7 @@ def _refit(
         [labels],
         x,
         y,
-        train,
-        held_out,
+        (train, held_out),
         options,
         seeds=[seed],
         generator=scores.generator,

@@ -15,9 +15,6 @@ Labels = NDArray[np.int64]
 def merged_partitions(labels: Labels) -> list[Labels]:
     """All partitions that have two blocks of this one as one.
 
-    Args:
-        labels: The block of each element, shape (K,).
-
     Example:
         >>> [found.tolist() for found in merged_partitions(np.array([0, 1, 2]))]
         [[0, 0, 1], [0, 1, 0], [0, 1, 1]]
@@ -28,10 +25,6 @@ def merged_partitions(labels: Labels) -> list[Labels]:
 
 def joined(labels: Labels, pairs: list[tuple[int, int]]) -> Labels:
     """The partition in which the blocks of each pair are one.
-
-    Args:
-        labels: The block of each element, shape (K,).
-        pairs: Numbers of blocks.
 
     Example:
         >>> joined(np.array([0, 1, 2, 3]), [(0, 1), (1, 3)])
@@ -46,9 +39,6 @@ def joined(labels: Labels, pairs: list[tuple[int, int]]) -> Labels:
 
 def moved_partitions(labels: Labels) -> list[Labels]:
     """All partitions that have one element in another of the blocks.
-
-    Args:
-        labels: The block of each element, shape (K,).
 
     Example:
         >>> [found.tolist() for found in moved_partitions(np.array([0, 0, 1, 1]))]
@@ -66,9 +56,6 @@ def moved_partitions(labels: Labels) -> list[Labels]:
 
 def split_partitions(labels: Labels) -> list[Labels]:
     """All partitions that have one element in a block of its own.
-
-    Args:
-        labels: The block of each element, shape (K,).
 
     Example:
         >>> [found.tolist() for found in split_partitions(np.array([0, 0, 0]))]

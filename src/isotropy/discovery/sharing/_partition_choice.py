@@ -44,7 +44,7 @@ class PartitionScores:
             ten thousandth of the untrained module's loss it may in any case.
         seed: Of the starting weights.
         generator: Draws folds and mini-batches.
-        progress: Told now and then.
+        progress: Called now and then.
 
     Example:
         >>> from isotropy._run import generator
@@ -113,8 +113,7 @@ class PartitionScores:
             [labels for labels in new for _ in range(self.folds)],
             self.x,
             self.y,
-            self.rest.repeat(len(new), 1),
-            self.held_out.repeat(len(new), 1),
+            (self.rest.repeat(len(new), 1), self.held_out.repeat(len(new), 1)),
             self.options,
             seeds=[self.seed] * (len(new) * self.folds),
             generator=self.generator,

@@ -28,7 +28,7 @@ class PartitionEvidence:
         log p(y | P) = ½ bᵀ(M + τ⁻²I)⁻¹b − ½ log det(I + τ²M).
 
     The prior over partitions is Ewens' (the Chinese restaurant process with α = 1). It charges
-    for *which* elements are told apart: splitting m equal means at their median explains 0.32 m
+    for *which* elements are separated: splitting m equal means at their median explains 0.32 m
     nats of noise and costs about 0.69 m. Validation loss, or an evidence that charges only for the
     number of blocks, has no such term, and splits.
 
@@ -150,7 +150,7 @@ class PartitionEvidence:
             kept = kept - int(not live.all())
             inner, linear = self._moments_of(kept)
             return _drawn(inner, linear, mean, width)
-        # entries that share with none are told by their own output alone
+        # entries that share with none are known by their own output alone
         cross = self.cross.reshape(m, n)
         return sum(
             _drawn(self.gram[np.ix_(row, row)], cross[i, row], mean, width)
@@ -180,7 +180,7 @@ class PartitionEvidence:
         equal data have equal partitions.
 
         Args:
-            progress: Told of each sweep.
+            progress: Called after each sweep.
 
         Raises:
             KeyboardInterrupt: If Ctrl-C stopped it; ``search`` keeps what it has.

@@ -82,8 +82,7 @@ def fit_partitions(
     partitions: Sequence[Labels],
     x: Tensor,
     y: Tensor,
-    train: Tensor,
-    held_out: Tensor,
+    rows: tuple[Tensor, Tensor],
     options: FitOptions,
     *,
     seeds: Sequence[int],
@@ -101,15 +100,15 @@ def fit_partitions(
         partitions: Canonical labels, each of shape (K,).
         x: Inputs.
         y: Targets.
-        train: Rows to train on, shape (n,), or (partitions, n) for each its own.
-        held_out: Rows that losses are reported on, likewise.
+        rows: Those to train on, shape (n,), or (partitions, n) for each its own; and those that
+            losses are reported on, likewise.
         options: How.
         seeds: Of the starting weights, one for each partition.
         generator: Draws mini-batches.
         stop_early: Whether to keep the weights that do best on the held-out rows. To compare
             partitions, do not: the best of many looks is too good, and more so the more weights
             there are.
-        progress: Told now and then.
+        progress: Called now and then.
 
     Example:
         >>> from isotropy._run import generator
@@ -120,8 +119,7 @@ def fit_partitions(
         ...     [np.array([0, 0, 0]), np.array([0, 0, 1])],
         ...     x,
         ...     x.sum(1, keepdim=True),
-        ...     torch.arange(40),
-        ...     torch.arange(40, 60),
+        ...     (torch.arange(40), torch.arange(40, 60)),
         ...     FitOptions(steps=200, rate=0.1),
         ...     seeds=[0, 0],
         ...     generator=generator(0),
@@ -140,13 +138,13 @@ def fit_partitions(
         while done < len(order) and not interrupted:
             together = _together(model, max(blocks[i] for i in order[done : done + _MOST_TOGETHER]))
             part = order[done : done + together]
-            rows = [given[part] if given.ndim == 2 else given for given in (train, held_out)]
+            train, held_out = (given[part] if given.ndim == 2 else given for given in rows)
             best, loss, interrupted = _fit_together(
                 model,
                 [partitions[i] for i in part],
                 x,
                 y,
-                (rows[0], rows[1]),
+                (train, held_out),
                 options,
                 [seeds[i] for i in part],
                 generator,
@@ -163,7 +161,7 @@ def fit_partitions(
                 progress(Step(done, len(order), "partitions"))
     except KeyboardInterrupt:
         interrupted = True
-    unknown = torch.full((held_out.shape[-1],), math.inf)
+    unknown = torch.full((rows[1].shape[-1],), math.inf)
     known = [unknown if each is None else each.cpu() for each in losses]
     return PartitionFits(weights, torch.stack(known), interrupted)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
 from typing import Literal
 
 import torch
@@ -14,6 +16,7 @@ from isotropy.discovery.sharing._assignment import RankNorm, rank_penalty, row_e
 from isotropy.discovery.sharing._least_squares import LeastSquares
 
 Optimiser = Literal["adam", "rmsprop"]
+_IMPROVEMENT = 1e-4  # a smaller share of the loss does not count against patience
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,8 @@ def averaged(assignment: Tensor, theta: Tensor) -> Tensor:
     """The lower level in closed form: A diag(1/colsum A) Aᵀ θ.
 
     For a partition it gives each parameter the mean of its block. For a relaxed A the
-    pseudo-inverse of the paper's Eq. 66 would give θ back, since a square A is almost surely
-    invertible, and the upper level would have no gradient; the paper's numbers rest on this
-    average.
+    pseudo-inverse of the paper's Eq. 66 would give θ back, since a random square A is invertible,
+    and the upper level would have no gradient; the paper's numbers rest on this average.
 
     Args:
         assignment: Shape ``(*, K, K)``.
@@ -94,7 +96,7 @@ def relax_sharing(
         weight_decay: On the logits.
         patience: Steps without improvement of any problem after which to stop; ``None`` makes all.
         generator: Of the starts, N(0, 0.1²).
-        progress: Told now and then.
+        progress: Called after every 50 steps.
 
     Raises:
         ValueError: If there are no restarts or no validation sets, the maps differ in shape, or an
@@ -109,59 +111,30 @@ def relax_sharing(
         True
     """
     batches = [validation] if isinstance(validation, LeastSquares) else validation
-    if restarts < 1:
-        raise ValueError(f"expected at least one restart, got {restarts}")
-    if not batches:
-        raise ValueError("expected at least one validation set, got none")
-    for batch in batches:
-        if batch.shape != train.shape:
-            raise ValueError(
-                f"expected validation of a map of shape {train.shape}, got {batch.shape}"
-            )
-    whole = batches[0]
-    for batch in batches[1:]:
-        whole = whole + batch
+    _check(train, batches, restarts)
     theta = train.solution().flatten(-2)[..., None, :]
     size, dtype = theta.shape[-1], theta.dtype
     shape = (*theta.shape[:-2], restarts, size, size)
     start = torch.randn(shape, generator=make_generator(generator), dtype=dtype)
     logits = (0.1 * start).to(theta.device).requires_grad_()
+    whole = _for_restarts(reduce(add, batches))
     batches = [_for_restarts(batch) for batch in batches]
-    whole = _for_restarts(whole)
-
-    def penalised(on: LeastSquares, assignment: Tensor) -> Tensor:
-        loss = on.loss(averaged(assignment, theta).unflatten(-1, train.shape))
-        if entropy:
-            loss = loss + entropy * row_entropy(assignment)
-        if rank:
-            loss = loss + rank * rank_penalty(assignment, rank_norm)
-        return loss
-
+    penalised = _PenalisedLoss(theta, train.shape, entropy, rank, rank_norm)
     kind = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}.get(optimiser)
     if kind is None:
         raise ValueError(f"expected the optimiser 'adam' or 'rmsprop', got {optimiser!r}")
     stepper = kind([logits], lr=learning_rate, weight_decay=weight_decay)
-    # patience alone asks for the best: the published procedure keeps the last
-    keep_best = patience is not None
-    best_loss = torch.full(shape[:-2], torch.inf, dtype=dtype, device=theta.device)
-    best = logits.detach().clone()
-    waited, done, interrupted = 0, 0, False
+    best = _Best(logits)
+    done, interrupted = 0, False
     try:
         while done < steps:
             stepper.zero_grad()
-            losses = penalised(batches[done % len(batches)], row_softmax(logits))
-            if keep_best and patience is not None:
+            losses = penalised(batches[done % len(batches)], logits)
+            if patience is not None:
                 with torch.no_grad():
-                    seen = (
-                        losses
-                        if len(batches) == 1
-                        else penalised(whole, row_softmax(logits.detach()))
-                    ).detach()
-                    better = seen < best_loss * (1 - 1e-4 * best_loss.sign())
-                    best_loss = torch.where(better, seen, best_loss)
-                    best = torch.where(better[..., None, None], logits.detach(), best)
-                    waited = 0 if bool(better.any()) else waited + 1
-                if waited > patience:
+                    seen = losses.detach() if len(batches) == 1 else penalised(whole, logits)
+                    best.keep(seen, logits, _IMPROVEMENT)
+                if best.waited > patience:
                     break
             losses.sum().backward()
             stepper.step()
@@ -171,14 +144,60 @@ def relax_sharing(
     except KeyboardInterrupt:
         interrupted = True
     with torch.no_grad():
-        final = penalised(whole, row_softmax(logits))
-        if keep_best:
-            better = final < best_loss
-            best_loss = torch.where(better, final, best_loss)
-            best = torch.where(better[..., None, None], logits, best)
-        else:
-            best_loss, best = final, logits
-        return Relaxed(row_softmax(best).detach(), best_loss.detach(), done, interrupted)
+        final = penalised(whole, logits)
+        # patience alone asks for the best: the published procedure keeps the last
+        if patience is None:
+            return Relaxed(row_softmax(logits), final, done, interrupted)
+        best.keep(final, logits)
+        return Relaxed(row_softmax(best.logits), best.loss, done, interrupted)
+
+
+@dataclass(frozen=True)
+class _PenalisedLoss:
+    """The loss of relaxed assignments on a problem, with their penalties."""
+
+    theta: Tensor
+    shape: tuple[int, int]
+    entropy: float
+    rank: float
+    rank_norm: RankNorm
+
+    def __call__(self, on: LeastSquares, logits: Tensor) -> Tensor:
+        assignment = row_softmax(logits)
+        loss = on.loss(averaged(assignment, self.theta).unflatten(-1, self.shape))
+        if self.entropy:
+            loss = loss + self.entropy * row_entropy(assignment)
+        if self.rank:
+            loss = loss + self.rank * rank_penalty(assignment, self.rank_norm)
+        return loss
+
+
+class _Best:
+    """The least loss of every problem and restart, where it was, and for how long it is."""
+
+    def __init__(self, logits: Tensor) -> None:
+        self.logits = logits.detach().clone()
+        self.loss = logits.new_full(logits.shape[:-2], torch.inf)
+        self.waited = 0
+
+    def keep(self, loss: Tensor, logits: Tensor, improvement: float = 0.0) -> None:
+        """Keep what is better by a share of the loss."""
+        better = loss < self.loss * (1 - improvement * self.loss.sign())
+        self.loss = torch.where(better, loss, self.loss)
+        self.logits = torch.where(better[..., None, None], logits, self.logits)
+        self.waited = 0 if bool(better.any()) else self.waited + 1
+
+
+def _check(train: LeastSquares, batches: list[LeastSquares], restarts: int) -> None:
+    if restarts < 1:
+        raise ValueError(f"expected at least one restart, got {restarts}")
+    if not batches:
+        raise ValueError("expected at least one validation set, got none")
+    for batch in batches:
+        if batch.shape != train.shape:
+            raise ValueError(
+                f"expected validation of a map of shape {train.shape}, got {batch.shape}"
+            )
 
 
 def _for_restarts(problem: LeastSquares) -> LeastSquares:

@@ -23,7 +23,7 @@ class Motion:
     Args:
         verb: What is done.
         places: The sets of positions it is done to.
-        style: Whether each set moves, all of them alike; or only the order in each set says how;
+        style: Whether each set moves, all in the same way; or only the order in each set says how;
             or the sets are moved as blocks.
     """
 
@@ -81,11 +81,6 @@ _ANY, _SWAPS = "any permutation", "swaps"
 def motion(core: Group, copies: Sequence[IntArray], count: int) -> Motion:
     """Describe a group that moves one or more sets of ``count`` positions in the same way.
 
-    Args:
-        core: The group, on k places.
-        copies: The sets, each as k positions in the order of the places.
-        count: The number of positions there are.
-
     Example:
         >>> motion(D(4), [np.array([0, 2, 4, 6]), np.array([1, 3, 5, 7])], 8).verb
         'shifts by 2 and reflections'
@@ -104,9 +99,9 @@ def motion(core: Group, copies: Sequence[IntArray], count: int) -> Motion:
             if isinstance(core, Z)
             else (f"shifts{step} and reflections", "shifts and reflections")
         )
-        if _is_shift(sets, np.searchsorted(union[0], np.stack(sets)), len(sets)):
+        if _is_shift(np.searchsorted(union[0], np.stack(sets)), len(sets)):
             return Motion(shift, union)
-        if core.d > 2 and _is_shift(sets, np.argsort(np.argsort(np.stack(sets), 1), 1), 1):
+        if core.d > 2 and _is_shift(np.argsort(np.argsort(np.stack(sets), 1), 1), 1):
             return Motion(plain, sets)
         return Motion(_SWAPS if core.d == 2 else plain, sets, "orders")
     if isinstance(core, DirectProduct):
@@ -122,7 +117,7 @@ def _is_reflection(copies: tuple[IntArray, ...], count: int) -> bool:
     return len(copies) == count // 2 and all(int(a + b) == count - 1 for a, b in copies)
 
 
-def _is_shift(copies: tuple[IntArray, ...], ranks: IntArray, step: int) -> bool:
+def _is_shift(ranks: IntArray, step: int) -> bool:
     """Whether adding ``step`` to every rank moves all copies by one number of places."""
     size = ranks.max() + 1
     ahead = (ranks + step) % size

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy
 from sqlalchemy import Column, Double, Integer, LargeBinary, MetaData, Table, Text
 
-# Studies are told apart by a mark of their own: SQLite gives the number of a deleted one again.
+# Studies are distinguished by a mark of their own: SQLite gives the number of a deleted one again.
 TABLES = MetaData()
 
 CLAIMS = Table(
@@ -31,9 +31,6 @@ WEIGHTS = Table(
 def clock(engine: sqlalchemy.Engine) -> sqlalchemy.ColumnElement[float]:
     """The database's own clock in seconds, for the clocks of workers need not agree.
 
-    Args:
-        engine: Of the database.
-
     Example:
         >>> engine = sqlalchemy.create_engine("sqlite://")
         >>> with engine.connect() as connection:
@@ -51,12 +48,7 @@ def clock(engine: sqlalchemy.Engine) -> sqlalchemy.ColumnElement[float]:
 def insert(
     engine: sqlalchemy.Engine, table: sqlalchemy.TableClause
 ) -> sqlalchemy.dialects.postgresql.Insert:
-    """An INSERT that may say what to do where the row is there already.
-
-    Args:
-        engine: Of the database.
-        table: To insert into.
-    """
+    """An INSERT that may say what to do where the row is there already."""
     from sqlalchemy.dialects import postgresql, sqlite
 
     if engine.dialect.name == "postgresql":
