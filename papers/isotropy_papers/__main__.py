@@ -1,4 +1,4 @@
-"""``python -m isotropy_papers reproduce`` does what ``isotropy reproduce`` does, campaign likewise."""
+"""``python -m isotropy_papers VERB`` does what ``isotropy VERB`` does: reproduce, or campaign."""
 
 import sys
 

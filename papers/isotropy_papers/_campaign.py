@@ -21,8 +21,8 @@ from typing import Any, Literal
 
 import torch
 
-from isotropy._run import ProgressCallback, Step
-from isotropy_papers._campaign_clock import Deadline, OutOfTime
+from isotropy._run import OutOfTime, ProgressCallback, Step
+from isotropy_papers._campaign_clock import Asked, Deadline
 from isotropy_papers._campaign_runs import CampaignRun
 from isotropy_papers._campaign_store import Store
 from isotropy_papers._experiment import Experiment, Result, Settings
@@ -322,9 +322,9 @@ class Campaign:
             except OutOfTime as stop:
                 reason = str(stop)
                 pace.stopped()
-            except KeyboardInterrupt:
+            except Asked:
                 pace.stopped()
-                raise
+                raise KeyboardInterrupt from None
             except Exception as error:  # the next run may use the minutes that are left
                 _logger.exception("%s failed", run.name)
                 record.failed = f"{type(error).__name__}: {error}"

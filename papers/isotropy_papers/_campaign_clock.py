@@ -1,4 +1,8 @@
-"""When a campaign stops: at the end of its minutes, or where the system asks it to."""
+"""When a campaign stops: at the end of its minutes, or when somebody asks it to.
+
+Some trainings answer Ctrl-C with what they have so far, which must not pass for a finished cell.
+What is raised here is therefore no `KeyboardInterrupt`.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +10,18 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from types import FrameType
+from typing import NoReturn
+
+from isotropy._run import OutOfTime
 
 _Handler = Callable[[int, FrameType | None], None]
+_AGAIN = 5.0  # seconds: long enough to save a checkpoint, were the first alarm caught on the way
 
 
-class OutOfTime(KeyboardInterrupt):
-    """The minutes are over; an interruption, so that trainings save where they are."""
-
-
-class Terminated(KeyboardInterrupt):
-    """The system asks the process to end."""
+class Asked(BaseException):
+    """Somebody asks the process to end: Ctrl-C, or the system."""
 
 
 class Deadline:
@@ -27,10 +31,8 @@ class Deadline:
         seconds: How long from now on.
 
     Example:
-        >>> Deadline(0).check()
-        Traceback (most recent call last):
-        ...
-        isotropy_papers._campaign_clock.OutOfTime: the minutes are over
+        >>> Deadline(0).left()
+        0.0
     """
 
     def __init__(self, seconds: float) -> None:
@@ -43,29 +45,24 @@ class Deadline:
     def check(self) -> None:
         """Raise `OutOfTime` once the time is over."""
         if not self.left():
-            raise OutOfTime("the minutes are over")
+            _out_of_time()
 
     @contextmanager
     def enforced(self) -> Iterator[None]:
-        """Interrupt the block when the time is over, or when the system asks the process to end.
+        """Raise `OutOfTime` in the block when the time is over, `Asked` when asked to end.
 
         Only the main thread can be interrupted; elsewhere whoever calls `check` stops in time.
         """
-        if threading.current_thread() is not threading.main_thread():
+        with ExitStack() as stack:
+            if threading.current_thread() is threading.main_thread():
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    stack.enter_context(_handled(number, _asked))
+                if hasattr(signal, "setitimer"):  # not on Windows
+                    stack.enter_context(_handled(signal.SIGALRM, _out_of_time))
+                    stack.callback(signal.setitimer, signal.ITIMER_REAL, 0)
+                    # 0 would mean never
+                    signal.setitimer(signal.ITIMER_REAL, max(self.left(), 1e-3), _AGAIN)
             yield
-            return
-        with _handled(signal.SIGTERM, _terminate):
-            alarm = getattr(signal, "SIGALRM", None)  # not on Windows
-            if alarm is None:
-                yield
-                return
-            with _handled(alarm, _out_of_time):
-                # 0 would mean never
-                signal.setitimer(signal.ITIMER_REAL, max(self.left(), 1e-3))
-                try:
-                    yield
-                finally:
-                    signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 @contextmanager
@@ -77,10 +74,10 @@ def _handled(number: int, handler: _Handler) -> Iterator[None]:
         signal.signal(number, before)
 
 
-def _out_of_time(number: int, frame: FrameType | None) -> None:
+def _out_of_time(number: int = 0, frame: FrameType | None = None) -> NoReturn:
     raise OutOfTime("the minutes are over")
 
 
-def _terminate(number: int, frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # what is left to do takes seconds: asking again is late
-    raise Terminated("the system asks to end")
+def _asked(number: int, frame: FrameType | None) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)  # what is left to do takes seconds
+    raise Asked

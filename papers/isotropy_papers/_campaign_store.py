@@ -129,7 +129,9 @@ class Store:
             self.folder / JOURNAL,
             {
                 "format": _FORMAT,
-                "runs": {name: asdict(one) for name, one in self._records.items()},
+                "runs": {
+                    name: asdict(one) for name, one in self._records.items() if one != Record()
+                },
                 "seconds": self.seconds,
                 "archives": archives,
             },

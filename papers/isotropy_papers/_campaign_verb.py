@@ -48,9 +48,7 @@ def campaign(
     files: Annotated[
         int | None, typer.Option(help="Write at most so many files, where they must travel.")
     ] = None,
-    megabytes: Annotated[
-        float | None, typer.Option(help="Write no file larger than this.")
-    ] = None,
+    megabytes: Annotated[float | None, typer.Option(help="Write no file larger than this.")] = None,
     commit: Annotated[
         str | None, typer.Option(help="The commit for results; else $ISOTROPY_COMMIT, or git's.")
     ] = None,
@@ -123,7 +121,9 @@ def _listed(plans: "list[Planned]") -> str:
         for one in plans
     ]
     lines = _columns([heads, *rows])
-    found = ["Minutes of one H200 until cells have been measured; what settles most for each first."]
+    found = [
+        "Minutes of one H200, corrected by finished cells; first what settles most per minute."
+    ]
     found += ["", lines[0]]
     for one, line in zip(plans, lines[1:], strict=True):
         reason = f" ({one.reason})" if one.reason else ""

@@ -22,7 +22,7 @@ class Pace(Protocol):
             parts: The names of parts that could be computed together.
 
         Raises:
-            KeyboardInterrupt: If none should be, so that the run ends here.
+            OutOfTime: If none should be, so that the run ends here.
         """
 
     def kept(self, part: str, seconds: float) -> None:
