@@ -240,7 +240,7 @@ class Campaign:
     Args:
         runs: The table.
         store: The files.
-        settings: Seed, device and data; the rest is as published.
+        settings: Device and data; the rest is as published.
         commit: What results name as the commit.
         find: From an id to its experiment.
     """
@@ -340,7 +340,6 @@ class Campaign:
     ) -> Result:
         settings = dataclasses.replace(
             run.settings,
-            seed=self.settings.seed,
             data=self.settings.data,
             images=self.settings.images,
             device=self.settings.device,
@@ -355,10 +354,10 @@ class Campaign:
         return {
             **result.data(),
             "name": run.name,
-            "command": run.command(settings.device, settings.seed),
+            "command": run.command(settings.device),
             "settings": run.options(),
             "commit": self.commit,
-            "seed": settings.seed,
+            "seed": run.settings.seed,
             "machine": f"{platform.machine()}, {os.cpu_count()} cores",
             "device": device_name(settings.device),
         }

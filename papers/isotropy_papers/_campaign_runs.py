@@ -8,7 +8,7 @@ would help.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from isotropy_papers._experiment import Settings
@@ -78,7 +78,8 @@ class CampaignRun:
     @property
     def worth(self) -> float:
         """Claims that it settles, each twice where nothing of this size has been run before."""
-        return self.claims * _NEWS["not run" in STANDINGS[self.id].state]
+        standing = STANDINGS.get(self.id)
+        return self.claims * _NEWS[standing is not None and "not run" in standing.state]
 
     def options(self) -> dict[str, Any]:
         """The settings that differ from those of ``--full``, as JSON knows them."""
@@ -89,18 +90,32 @@ class CampaignRun:
             if value is not None
         }
 
-    def command(self, device: str, seed: int = 0) -> str:
+    def seeded(self, seed: int) -> CampaignRun:
+        """The same run with another seed, which is a run of its own.
+
+        Args:
+            seed: The seed of everything random.
+
+        Example:
+            >>> RUNS[0].seeded(3).name
+            'finzi2023/figure2.5:seed-3'
+        """
+        if seed == self.settings.seed:
+            return self
+        part = "-".join(filter(None, (self.part, f"seed-{seed}")))
+        return replace(self, part=part, settings=replace(self.settings, seed=seed))
+
+    def command(self, device: str) -> str:
         """The command that makes the same table in one go.
 
         Args:
             device: Where.
-            seed: The seed of everything random.
         """
-        words = ["isotropy", "reproduce", self.id, "--full"]
+        words = ["isotropy", "reproduce", self.id, "--full" if self.settings.full else "--quick"]
         for name, value in self.options().items():
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             words += [f"--{name.replace('_', '-')}", f'"{text}"' if " " in text else text]
-        words += ["--seed", str(seed)] if seed else []
+        words += ["--seed", str(self.settings.seed)] if self.settings.seed else []
         return " ".join([*words, "--device", device])
 
 

@@ -62,17 +62,16 @@ def campaign(
     if (minutes is not None) + show + (collect is not None) != 1:
         raise ValueError("expected one of --list, --minutes and --collect")
     seed = 0 if frame.seed is None else frame.seed  # a run that goes on needs a known seed
-    settings = Settings(
-        full=True, seed=seed, data=data, images=images, device=_device(frame, context)
-    )
+    runs = [run.seeded(seed) for run in RUNS]
+    settings = Settings(data=data, images=images, device=_device(frame, context))
     store = Store(out, earlier, Limits(files, megabytes))
     if collect is not None:
         taken = store.collect(collect)
         return Answer({"taken": taken}, "\n".join(taken))
     if minutes is None:
-        found = planned(RUNS, store, settings)
+        found = planned(runs, store, settings)
         return Answer({"runs": [one.data() for one in found]}, _listed(found))
-    work = Campaign(RUNS, store, settings, commit_of(commit))
+    work = Campaign(runs, store, settings, commit_of(commit))
     with frame.progress("campaign") as progress:
         outcomes = work.spend(minutes, names or (), progress)
     answer = {
