@@ -13,7 +13,7 @@ import platform
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -86,35 +86,49 @@ class Planned:
         }
 
 
-def planned(runs: Sequence[CampaignRun], store: Store, settings: Settings) -> list[Planned]:
+def planned(
+    runs: Sequence[CampaignRun], store: Store, device: str, absent: Collection[str]
+) -> list[Planned]:
     """Runs in the order in which they are worth their minutes, finished ones last.
 
     Args:
         runs: The table.
         store: What has been done.
-        settings: Where data are, and the device.
+        device: Where it goes on.
+        absent: Data that are not here, see `absent_data`.
     """
-    found = [_planned(run, store, settings) for run in runs]
+    found = [_planned(run, store, device, absent) for run in runs]
     return sorted(found, key=lambda one: (one.state == "done", -one.priority))
 
 
-def _planned(run: CampaignRun, store: Store, settings: Settings) -> Planned:
-    state, reason = _state(run, store, settings)
+def absent_data(runs: Sequence[CampaignRun], settings: Settings) -> set[str]:
+    """The names of data that runs need and that have not been obtained.
+
+    Args:
+        runs: The table.
+        settings: ``data`` may name a folder of them.
+    """
+    names = {name for run in runs for name in run.data}
+    return {name for name in names if found_folder(name, settings) is None}
+
+
+def _planned(run: CampaignRun, store: Store, device: str, absent: Collection[str]) -> Planned:
+    state, reason = _state(run, store, absent)
     finished = min(len(store.record(run).cells), run.cells)
     left = 0 if state == "done" else max(run.cells - finished, 1)
-    cell = cell_seconds(run, store, settings.device) / 60
+    cell = cell_seconds(run, store, device) / 60
     expected = max([cell, *(_ATTEMPT * s / 60 for s in _attempts(run, store))])
     return Planned(run, state, reason, left * cell, expected, finished)
 
 
-def _state(run: CampaignRun, store: Store, settings: Settings) -> tuple[State, str]:
+def _state(run: CampaignRun, store: Store, absent: Collection[str]) -> tuple[State, str]:
     record = store.record(run)
     if store.result(run) is not None:
         return "done", ""
-    if absent := [name for name in run.packages if find_spec(name) is None]:
-        return "missing package", ", ".join(absent)
-    if absent := [name for name in run.data if found_folder(name, settings) is None]:
-        return "missing data", ", ".join(absent)
+    if packages := [name for name in run.packages if find_spec(name) is None]:
+        return "missing package", ", ".join(packages)
+    if data := [name for name in run.data if name in absent]:
+        return "missing data", ", ".join(data)
     if record.failed:
         return "failed", record.failed
     return ("started" if record.cells or record.attempts else "to do"), ""
@@ -274,9 +288,11 @@ class Campaign:
                 raise ValueError(f"expected a run among {', '.join(known)}, got {name!r}")
         deadline = Deadline(60 * minutes - min(_RESERVE, _RESERVE_SHARE * 60 * minutes))
         outcomes: list[Outcome] = []
+        absent = absent_data(self.runs, self.settings)
         while deadline.left():
+            plans = planned(self.runs, self.store, self.settings.device, absent)
             taken = [one.run for one in outcomes]
-            run = self._next(deadline, names, taken)
+            run = self._next([one for one in plans if one.run.name not in taken], deadline, names)
             if run is None:
                 break
             _logger.info("%s: %s", run.name, run.settles)
@@ -285,9 +301,8 @@ class Campaign:
         return outcomes
 
     def _next(
-        self, deadline: Deadline, names: Sequence[str], taken: Sequence[str]
+        self, plans: Sequence[Planned], deadline: Deadline, names: Sequence[str]
     ) -> CampaignRun | None:
-        plans = planned(self.runs, self.store, self.settings)
         if names:
             plans = sorted(
                 (one for one in plans if one.run.name in names),
@@ -296,8 +311,7 @@ class Campaign:
         for one in plans:
             ready = one.state in READY or (bool(names) and one.state == "failed")
             fits = bool(names) or one.run.resumable or 60 * one.cell_minutes <= deadline.left()
-            room = self.store.has_room(one.run)
-            if one.run.name not in taken and ready and fits and room:
+            if ready and fits and self.store.has_room(one.run):
                 return one.run
         return None
 

@@ -55,7 +55,7 @@ def campaign(
 ) -> Answer:
     """Run what is missing of the papers at full size, as far as the minutes go."""
     from isotropy_papers import Settings
-    from isotropy_papers._campaign import Campaign, commit_of, planned
+    from isotropy_papers._campaign import Campaign, absent_data, commit_of, planned
     from isotropy_papers._campaign_runs import RUNS
     from isotropy_papers._campaign_store import Limits, Store
 
@@ -69,7 +69,7 @@ def campaign(
         taken = store.collect(collect)
         return Answer({"taken": taken}, "\n".join(taken))
     if minutes is None:
-        found = planned(runs, store, settings)
+        found = planned(runs, store, settings.device, absent_data(runs, settings))
         return Answer({"runs": [one.data() for one in found]}, _listed(found))
     work = Campaign(runs, store, settings, commit_of(commit))
     with frame.progress("campaign") as progress:

@@ -17,7 +17,7 @@ from isotropy import cli
 from isotropy._run import Checkpoint, ProgressCallback, Step
 from isotropy.data import fetch
 from isotropy_papers import Cell, Experiment, Result, Settings, experiment, ids
-from isotropy_papers._campaign import Campaign, Outcome, commit_of, planned
+from isotropy_papers._campaign import Campaign, Outcome, Planned, absent_data, commit_of, planned
 from isotropy_papers._campaign_runs import (
     DATA_SIZES,
     OUT_OF_REACH,
@@ -72,8 +72,15 @@ def spent(
     return campaign.spend(minutes, names)
 
 
-def in_order(runs: Sequence[CampaignRun], folder: Path, **settings: Any) -> list[str]:
-    return [one.run.name for one in planned(runs, Store(folder), Settings(**settings))]
+def plans(
+    runs: Sequence[CampaignRun], store: Store | Path, data: Path | None = None
+) -> list[Planned]:
+    store = Store(store) if isinstance(store, Path) else store
+    return planned(runs, store, "cpu", absent_data(runs, Settings(data=data)))
+
+
+def in_order(runs: Sequence[CampaignRun], folder: Path) -> list[str]:
+    return [one.run.name for one in plans(runs, folder)]
 
 
 # the table
@@ -144,8 +151,8 @@ def test_missing_packages_and_data_are_named(tmp_path: Path) -> None:
         a_run("ready"),
     ]
     (tmp_path / "data" / "mnist").mkdir(parents=True)
-    plans = planned(runs, Store(tmp_path / "out"), Settings(data=tmp_path / "data"))
-    found = {one.run.id: (one.state, one.reason) for one in plans}
+    there = plans(runs, tmp_path / "out", tmp_path / "data")
+    found = {one.run.id: (one.state, one.reason) for one in there}
     assert found == {
         "packages": ("missing package", "no_such_module"),
         "data": ("missing data", "cifar10"),
@@ -179,7 +186,7 @@ def test_a_run_is_finished_and_its_result_written(tmp_path: Path) -> None:
     assert found["seconds"] >= 0
     assert spent(tmp_path, {}, [run]) == []  # nothing is left
     other = dataclasses.replace(run, settings=Settings(full=True, epochs=8))
-    assert planned([other], Store(tmp_path), Settings())[0].state != "done"
+    assert plans([other], tmp_path)[0].state != "done"
 
 
 def test_cells_that_do_not_fit_are_left_to_a_longer_portion(tmp_path: Path) -> None:
@@ -193,7 +200,7 @@ def test_cells_that_do_not_fit_are_left_to_a_longer_portion(tmp_path: Path) -> N
 
 def test_seconds_of_finished_cells_correct_the_estimate(tmp_path: Path) -> None:
     runs = [a_run("one", 400.0)]
-    (before,) = planned(runs, Store(tmp_path), Settings())
+    (before,) = plans(runs, tmp_path)
     assert (before.minutes, before.cell_minutes) == (400.0, 100.0)
 
     def compute(name: str, settings: Settings) -> float:
@@ -203,7 +210,7 @@ def test_seconds_of_finished_cells_correct_the_estimate(tmp_path: Path) -> None:
 
     (outcome,) = spent(tmp_path, {"one": made("one", compute)}, runs, names=["one"])
     assert (outcome.state, outcome.reason) == ("failed", "RuntimeError: no more")
-    (after,) = planned(runs, Store(tmp_path), Settings())
+    (after,) = plans(runs, tmp_path)
     # the estimate counts as one cell beside three that took no time
     assert after.finished == 3
     assert after.cell_minutes == pytest.approx(25.0, rel=0.01)
@@ -217,7 +224,7 @@ def test_cells_of_another_kind_of_device_do_not_correct_it(tmp_path: Path) -> No
     store = Store(tmp_path)
     store.seconds = {"one": dict.fromkeys(store.seconds["one"], (1.0, "cuda"))}
     (tmp_path / "one.json").unlink()
-    assert planned(runs, store, Settings())[0].cell_minutes == 1.0
+    assert plans(runs, store)[0].cell_minutes == 1.0
 
 
 def test_a_failed_run_leaves_the_minutes_to_others(tmp_path: Path) -> None:
@@ -232,7 +239,7 @@ def test_a_failed_run_leaves_the_minutes_to_others(tmp_path: Path) -> None:
     experiments["bad"] = made("bad", lambda name, settings: 1.0)
     (again,) = spent(tmp_path, experiments, runs, names=["bad"])
     assert again.state == "done"
-    assert {one.state for one in planned(runs, Store(tmp_path), Settings())} == {"done"}
+    assert {one.state for one in plans(runs, tmp_path)} == {"done"}
 
 
 def test_unknown_names_are_refused(tmp_path: Path) -> None:
@@ -259,7 +266,7 @@ def test_the_minutes_end_a_cell_and_a_later_portion_goes_on(tmp_path: Path) -> N
     (outcome,) = spent(tmp_path, {"one": made("one", sleeping_at("c", log))}, runs, 0.02)
     assert time.monotonic() - began < 5
     assert (outcome.state, outcome.cells, log) == ("started", 2, ["a", "b", "c"])
-    (left,) = planned(runs, Store(tmp_path), Settings())
+    (left,) = plans(runs, tmp_path)
     assert (left.state, left.finished) == ("started", 2)
     # the cell that was stopped is expected to take longer than it had
     assert left.cell_minutes > 0.02
@@ -476,7 +483,7 @@ def test_what_another_machine_wrote_is_collected(tmp_path: Path) -> None:
     old = set(here.glob("*.zip"))
     taken = Store(here).collect(there)
     assert {"one.json", "two.json"} < set(taken)
-    assert {one.state for one in planned(runs, Store(here), Settings())} == {"done"}
+    assert {one.state for one in plans(runs, here)} == {"done"}
     assert not old & set(here.glob("*.zip"))  # replaced by what is newer
     work = tmp_path / "work"
     work.mkdir()
