@@ -117,7 +117,7 @@ def _planned(run: CampaignRun, store: Store, device: str, absent: Collection[str
     finished = min(len(store.record(run).cells), run.cells)
     left = 0 if state == "done" else max(run.cells - finished, 1)
     cell = cell_seconds(run, store, device) / 60
-    expected = max([cell, *(_ATTEMPT * s / 60 for s in _attempts(run, store))])
+    expected = max([cell, *(_ATTEMPT * s / 60 for s in _attempts(run, store, device).values())])
     return Planned(run, state, reason, left * cell, expected, finished)
 
 
@@ -149,10 +149,11 @@ def cell_seconds(run: CampaignRun, store: Store, device: str) -> float:
     return (60 * run.minutes / run.cells + sum(measured)) / (1 + len(measured))
 
 
-def _attempts(run: CampaignRun, store: Store) -> list[float]:
+def _attempts(run: CampaignRun, store: Store, device: str) -> dict[str, float]:
     """Seconds of cells that did not end in their time; where they go on, nothing was lost."""
-    record = store.record(run)
-    return [] if run.resumable else [s for c, s in record.attempts.items() if c not in record.cells]
+    kind = torch.device(device).type
+    found = {} if run.resumable else store.record(run).attempts
+    return {cell: seconds for cell, (seconds, on) in found.items() if on == kind}
 
 
 class _RunPace:
@@ -168,6 +169,7 @@ class _RunPace:
         forced: bool,
     ) -> None:
         self._run, self._store, self._device = run, store, device
+        self._kind = torch.device(device).type
         self._deadline, self._work, self._forced = deadline, work, forced
         self._at_work: list[str] = []
         self._since = self._packed = time.monotonic()
@@ -176,11 +178,9 @@ class _RunPace:
 
     def admit(self, parts: Sequence[str]) -> int:
         self._deadline.check()
-        attempts = self._store.record(self._run).attempts
+        attempts = _attempts(self._run, self._store, self._device)
         each = cell_seconds(self._run, self._store, self._device)
-        first = each
-        if not self._run.resumable:
-            first = max(each, _ATTEMPT * attempts.get(parts[0], 0.0))
+        first = max(each, _ATTEMPT * attempts.get(parts[0], 0.0))
         left = self._deadline.left()
         if first > left and not (self._forced or self._run.resumable):
             raise OutOfTime(f"{parts[0]} takes about {first / 60:.1f} minutes")
@@ -195,7 +195,7 @@ class _RunPace:
             record.cells.append(part)
         if part not in self._at_work:
             return  # from an earlier run, which measured it
-        known[part] = seconds, torch.device(self._device).type
+        known[part] = seconds, self._kind
         record.attempts.pop(part, None)
         self._at_work.remove(part)
         self.new += 1
@@ -214,9 +214,10 @@ class _RunPace:
         """Note how long the cells at work took in vain, and save what the run keeps."""
         if self._at_work:
             each = (time.monotonic() - self._since) / len(self._at_work)
+            before = _attempts(self._run, self._store, self._device)
             attempts = self._store.record(self._run).attempts
             for part in self._at_work:
-                attempts[part] = max(each, attempts.get(part, 0.0))
+                attempts[part] = max(each, before.get(part, 0.0)), self._kind
         if self.new or (self._at_work and self._run.resumable):
             self.pack()
 

@@ -57,12 +57,12 @@ class Record:
 
     Args:
         cells: The names of its finished cells.
-        attempts: Seconds that a cell took without being finished.
+        attempts: Seconds that a cell took without being finished, and the kind of device.
         failed: What went wrong the last time; empty if nothing did.
     """
 
     cells: list[str] = field(default_factory=list)
-    attempts: dict[str, float] = field(default_factory=dict)
+    attempts: dict[str, tuple[float, str]] = field(default_factory=dict)
     failed: str = ""
 
 
@@ -107,6 +107,7 @@ class Store:
             for name, one in found["runs"].items():
                 new, old = Record(**one), self._records.get(name, Record())
                 new.cells = list(dict.fromkeys([*old.cells, *new.cells]))
+                new.attempts = {cell: (float(s), str(on)) for cell, (s, on) in new.attempts.items()}
                 self._records[name] = new
             for name, pieces in found["archives"].items():
                 self._archives[name] = folder, [_plain(piece) for piece in pieces]

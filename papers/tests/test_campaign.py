@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from isotropy import cli
-from isotropy._run import Checkpoint, ProgressCallback, Step
+from isotropy._run import Checkpoint, OutOfTime, ProgressCallback, Step
 from isotropy.data import fetch
 from isotropy_papers import Cell, Experiment, Result, Settings, experiment, ids
 from isotropy_papers._campaign import Campaign, Outcome, Planned, absent_data, commit_of, planned
@@ -317,6 +317,33 @@ def test_a_training_goes_on_from_its_checkpoint_in_another_folder(tmp_path: Path
     (outcome,) = spent(tmp_path / "second", later, runs, earlier=tmp_path / "first")
     assert (outcome.state, epochs) == ("done", [1, 2, 3, 4, 5, 6])
     assert {path.name: path.read_bytes() for path in (tmp_path / "first").iterdir()} == before
+
+
+def test_a_real_training_is_the_same_after_a_stop(tmp_path: Path) -> None:
+    id = "ouderaa2023/table1"
+    tiny = Settings(sizes=(40,), epochs=6, channels=1, test_rows=20, models=("MAP CONV",))
+
+    def stopping(settings: Settings, progress: ProgressCallback) -> Result:
+        def watched(step: Step) -> None:
+            progress(step)
+            if step.message.startswith("MAP CONV, digit, quadrant: loss") and step.done == 9:
+                raise OutOfTime("here")
+
+        return experiment(id).run(settings, watched)
+
+    runs = [a_run(id, LONG, settings=tiny, cells=2, resumable=True)]
+    (outcome,) = spent(tmp_path, {id: Experiment(id, "", stopping)}, runs)
+    assert (outcome.state, outcome.reason, outcome.cells) == ("started", "here", 1)
+    steps: list[Step] = []
+    store = Store(tmp_path)
+    (outcome,) = Campaign(runs, store, Settings(), "abc").spend(5.0, progress=steps.append)
+    assert outcome.state == "done"
+    trained = [step.done for step in steps if "loss" in step.message]
+    assert trained == [10, 11, 12]  # of two trainings of six epochs
+    found = store.result(runs[0])
+    assert found is not None
+    whole = experiment(id).run(tiny, ignore).data()
+    assert found["cells"] == json.loads(json.dumps(whole["cells"]))
 
 
 def test_cells_together_are_as_many_as_fit(tmp_path: Path) -> None:
