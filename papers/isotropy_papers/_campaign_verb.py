@@ -9,7 +9,8 @@ from isotropy.cli import Answer, Frame, app, verb
 from isotropy_papers._reproduce import papers_app
 
 if TYPE_CHECKING:
-    from isotropy_papers._campaign import Outcome, Planned
+    from isotropy_papers._campaign import Outcome
+    from isotropy_papers._campaign_plan import Planned
 
 _FOLDER = Path("results/campaign")
 
@@ -55,8 +56,9 @@ def campaign(
 ) -> Answer:
     """Run what is missing of the papers at full size, as far as the minutes go."""
     from isotropy_papers import Settings
-    from isotropy_papers._campaign import Campaign, absent_data, commit_of, planned
-    from isotropy_papers._campaign_runs import RUNS
+    from isotropy_papers._campaign import Campaign, commit_of
+    from isotropy_papers._campaign_plan import absent_data, planned
+    from isotropy_papers._campaign_runs import OUT_OF_REACH, RUNS
     from isotropy_papers._campaign_store import Limits, Store
 
     if (minutes is not None) + show + (collect is not None) != 1:
@@ -70,7 +72,8 @@ def campaign(
         return Answer({"taken": taken}, "\n".join(taken))
     if minutes is None:
         found = planned(runs, store, settings.device, absent_data(runs, settings))
-        return Answer({"runs": [one.data() for one in found]}, _listed(found))
+        listed = {"runs": [one.data() for one in found], "out_of_reach": OUT_OF_REACH}
+        return Answer(listed, _listed(found))
     work = Campaign(runs, store, settings, commit_of(commit))
     with frame.progress("campaign") as progress:
         outcomes = work.spend(minutes, names or (), progress)

@@ -17,7 +17,8 @@ from isotropy import cli
 from isotropy._run import Checkpoint, OutOfTime, ProgressCallback, Step
 from isotropy.data import fetch
 from isotropy_papers import Cell, Experiment, Result, Settings, experiment, ids
-from isotropy_papers._campaign import Campaign, Outcome, Planned, absent_data, commit_of, planned
+from isotropy_papers._campaign import Campaign, Outcome, commit_of
+from isotropy_papers._campaign_plan import Planned, absent_data, planned
 from isotropy_papers._campaign_runs import (
     DATA_SIZES,
     OUT_OF_REACH,
