@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import isotropy_papers._campaign_verb  # noqa: F401  # adds the verb, as __main__ does
 from isotropy import cli
 from isotropy._run import Checkpoint, OutOfTime, ProgressCallback, Step
 from isotropy.data import fetch
