@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from isotropy._run import ProgressCallback
 
 Schedule = Literal["constant", "cosine"]
+
+
+class Pace(Protocol):
+    """Decides how many parts of a long run are computed next, and records those that are kept."""
+
+    def admit(self, parts: Sequence[str]) -> int:
+        """How many of these parts to compute now, the first ones and at least one.
+
+        Args:
+            parts: The names of parts that could be computed together.
+
+        Raises:
+            OutOfTime: If none should be, so that the run ends here.
+        """
+
+    def kept(self, part: str, seconds: float) -> None:
+        """Called for each part that is on disk: computed just now, or found there.
+
+        Args:
+            part: Its name.
+            seconds: How long it took.
+        """
 
 
 @dataclass(frozen=True)
@@ -33,6 +55,7 @@ class Settings:
             the public sets and weights of these names.
         device: Where tensors live.
         out: A folder for the result and for finished cells, from which a later run goes on.
+        pace: Asked before cells are computed; ``None`` computes them all.
 
     Raises:
         ValueError: If a number is not positive, or the schedule is unknown.
@@ -56,6 +79,7 @@ class Settings:
     data: Path | None = None
     device: str = "cpu"
     out: Path | None = None
+    pace: Pace | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("seeds", "epochs", "channels", "test_rows"):

@@ -25,7 +25,7 @@ class Finished:
     Args:
         name: What the parts belong to.
         depends: What their values depend on beside their own names, of what JSON knows.
-        settings: Where to keep them.
+        settings: Where to keep them, and a pace that may end the run between them.
         progress: Told before parts are computed.
 
     Example:
@@ -50,7 +50,9 @@ class Finished:
         progress: ProgressCallback,
     ) -> None:
         fingerprint = f"{name} {json.dumps(depends, sort_keys=True)}"
+        self._name = name
         self._progress = progress
+        self._pace = settings.pace
         self._kept = settings.out is not None
         folder = settings.out if settings.out is not None else cache_folder()
         self._checkpoint: Checkpoint | None = None
@@ -76,9 +78,12 @@ class Finished:
             together: How many to compute at once; what is computed at once is kept at once.
         """
         missing = [name for name in names if name not in self._parts]
-        for first in range(0, len(missing), together):
-            group = missing[first : first + together]
-            self._progress(Step(len(names) - len(missing) + first, len(names), ", ".join(group)))
+        self._report([name for name in names if name in self._parts])
+        while missing:
+            group = missing[:together]
+            if self._pace is not None:
+                group = group[: self._pace.admit([self._label(name) for name in group])]
+            self._progress(Step(len(names) - len(missing), len(names), ", ".join(group)))
             start = time.perf_counter()
             values = compute(group)
             seconds = time.perf_counter() - start
@@ -87,6 +92,8 @@ class Finished:
                 self._parts[name] = {"value": value, "seconds": seconds / len(group)}
             if self._checkpoint is not None:
                 self._checkpoint.save({}, self._parts)
+            self._report(group)
+            missing = missing[len(group) :]
         self._used = list(names)
         return {name: self._parts[name]["value"] for name in names}
 
@@ -99,3 +106,11 @@ class Finished:
         if self._checkpoint is not None and not self._kept:
             Path(self._checkpoint.path).unlink(missing_ok=True)
         return float(sum(self._parts[name]["seconds"] for name in self._used))
+
+    def _label(self, part: str) -> str:
+        return f"{self._name}: {part}"
+
+    def _report(self, parts: Sequence[str]) -> None:
+        if self._pace is not None:
+            for part in parts:
+                self._pace.kept(self._label(part), float(self._parts[part]["seconds"]))

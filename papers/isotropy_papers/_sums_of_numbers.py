@@ -134,6 +134,8 @@ class SumRuns:
             seeds=self.seeds,
             generator=generator(0),
         )
+        if fits.interrupted:  # what was stopped is no finished cell
+            raise KeyboardInterrupt
         return [model.placed(w, each) for w, each in zip(fits.weights, labels, strict=True)]
 
     def _augerino(self, task: SumOfNumbers, seed: int, samples: int) -> nn.Module:
@@ -156,6 +158,8 @@ class SumRuns:
             epochs=self.steps,
             seed=seed,
         )
+        if fit.interrupted:
+            raise KeyboardInterrupt
         return fit.model
 
     @torch.no_grad()
