@@ -11,7 +11,7 @@ from isotropy.rl._known_environments import (
     known_environments,
     make_environment,
 )
-from isotropy.rl._layout import EntryLayout
+from isotropy.rl._entry_layout import EntryLayout
 from isotropy.rl._normalisation import EquivariantScaler
 from isotropy.rl._parts import (
     Part,

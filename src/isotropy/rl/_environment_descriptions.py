@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry, Holds, described_symmetry
-from isotropy.rl._layout import EntryLayout
+from isotropy.rl._entry_layout import EntryLayout
 from isotropy.rl._parts import (
     Axis,
     Part,

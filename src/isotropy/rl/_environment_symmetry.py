@@ -12,8 +12,9 @@ from torch import Tensor
 
 from isotropy.groups import Group, LinearMap, MapLike, abstract_name
 from isotropy.reps import Rep, Scalar, Symmetry, joint_action
+from isotropy.rl._entry_layout import EntryLayout
 from isotropy.rl._finding_blocks import finding_blocks
-from isotropy.rl._layout import EntryLayout
+from isotropy.rl._magnitudes import magnitudes
 from isotropy.rl._parts import Part
 from isotropy.rl._symmetry_table import entry_table, turns_quaternions_round
 from isotropy.rl._transformations import Transformation
@@ -82,7 +83,7 @@ class EnvironmentSymmetry:
             action: The same on actions.
             observation_algebra: For each continuous generator its matrix.
             action_algebra: The same on actions.
-            name: What to call it; by default told from the group.
+            name: What to call it; by default that of the group.
             generators: What each generator does, in words.
             observation_names: A name for each entry of an observation.
             action_names: A name for each entry of an action.
@@ -157,6 +158,15 @@ class EnvironmentSymmetry:
         """Of a transition: observation and action to the next observation."""
         return Symmetry(self.group, self.observation + self.action, self.observation)
 
+    @cached_property
+    def action_magnitudes(self) -> Rep:
+        """How magnitudes of actions transform, such as standard deviations: without signs.
+
+        Raises:
+            ValueError: If the group mixes entries of actions, not just exchanging them.
+        """
+        return magnitudes(self.action)
+
     @property
     def observation_size(self) -> int:
         """The number of entries of an observation."""
@@ -207,14 +217,14 @@ class EnvironmentSymmetry:
             # blocks of a group's own matrices mean nothing to a reader
             plain = len(text) <= _LONGEST and "Block" not in text
             texts.append(f"{text if plain else f'{rep.size()} entries'} ({what})")
-        said = [f"{self.name}: {', '.join(texts)}"]
+        parts = [f"{self.name}: {', '.join(texts)}"]
         if self.holds is not None:
-            said.append(f"holds {self.holds}")
+            parts.append(f"holds {self.holds}")
         if self.group.is_discrete and self.observation_names is not None:
             elements = self.matrices(self.elements())
             if turns_quaternions_round(self.observation_names, *elements):
-                said.append(f"{len(elements[0])} elements, as q and −q are one orientation")
-        return "; ".join(said)
+                parts.append(f"{len(elements[0])} elements, as q and −q are one orientation")
+        return "; ".join(parts)
 
     def __repr__(self) -> str:
         return (
@@ -238,7 +248,7 @@ def described_symmetry(
         action: The parts of an action, in order.
         transformations: The generators: ``mirror``, ``body_turn``, ``world_turn``,
             ``world_rotation``.
-        name: What to call it; by default told from the group.
+        name: What to call it; by default that of the group.
         holds: How far it is known to hold.
 
     Raises:
