@@ -12,7 +12,7 @@ import typer
 
 from isotropy.cli._certified import SplitOption, is_own, one_sentence, own_model, sample_of
 from isotropy.cli._discover_options import TaskOption, listed_groups
-from isotropy.cli._frame import Answer, Frame, verb
+from isotropy.cli._verbs import Answer, CommonOptions, verb
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +25,7 @@ _logger = logging.getLogger("isotropy.certify")
 
 @verb("certify")
 def certify(
-    frame: Frame,
+    common: CommonOptions,
     arch: Annotated[
         str,
         typer.Argument(
@@ -148,7 +148,7 @@ def certify(
     from isotropy.certificates._verdict import USUAL_DELTA
 
     began = time.monotonic()
-    with frame.progress("loading") as progress:
+    with common.progress("loading") as progress:
         sample, held_out = sample_of(data, target, task, split, progress)
         if test is not None:
             rows, others = sample_of(test, target, task, None, progress)
@@ -159,7 +159,7 @@ def certify(
             if sample.task == "classification" and classes is None:
                 classes = width
     with (
-        frame.progress("certifying") as progress,
+        common.progress("certifying") as progress,
         _resumable(_checkpoints(out)) as folder,
         # what fails in a network of the catalogue is a defect of ours
         one_sentence() if is_own(arch) else nullcontext(),
@@ -169,14 +169,14 @@ def certify(
             sample,
             delta=delta,
             test=held_out,
-            seed=0 if frame.seed is None else frame.seed,
+            seed=0 if common.seed is None else common.seed,
             classes=classes,
             tolerance=tolerance,
             input_scale=input_scale,
             start=None if start is None else _weights(model, sample, classes, start),
             prior_percent=prior_percent,
             symmetry=listed_groups(symmetry),
-            device=frame.device,
+            device=common.device,
             progress=progress,
             checkpoints=folder,
             **{name: value for name, value in settings.items() if value is not None},

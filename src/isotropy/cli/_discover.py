@@ -14,9 +14,9 @@ from isotropy.cli._discover_options import (
 from isotropy.cli._discover_run import DiscoverRun
 from isotropy.cli._discover_saving import default_folder, require_folder
 from isotropy.cli._discover_text import discovery_text
-from isotropy.cli._frame import BAD_INPUT, INTERRUPTED, Answer, Frame, verb
 from isotropy.cli._group_search import StrategyOption, require_search, say_what_is_kept
 from isotropy.cli._output import complain
+from isotropy.cli._verbs import BAD_INPUT, INTERRUPTED, Answer, CommonOptions, verb
 
 if TYPE_CHECKING:
     from isotropy.data import Dataset, Transitions
@@ -28,7 +28,7 @@ _USUAL_BUDGET = "260s"  # with what comes before and after, five minutes
 
 @verb("discover")
 def discover(
-    frame: Frame,
+    common: CommonOptions,
     data: Annotated[
         Path | None,
         typer.Argument(
@@ -154,7 +154,7 @@ def discover(
     """Find the symmetries of a task, name them, and confirm them by test."""
     from isotropy._run import seconds_of
 
-    seed = 0 if frame.seed is None else frame.seed
+    seed = 0 if common.seed is None else common.seed
     names = None
     tasks: dict[str, Dataset | Transitions]
     if budget is not None:
@@ -176,7 +176,7 @@ def discover(
     require_search(searching, study, strategy, children)
     if budget is None and not (searching or certify or _are_transitions(tasks)):
         budget = _USUAL_BUDGET
-    folder = _folder_to_save_to(data, out, no_save, resume, frame.json)
+    folder = _folder_to_save_to(data, out, no_save, resume, common.json)
     if searching and study is None and folder is not None and out is not None:
         study = str(_made(folder) / "search.db")
     asked: dict[str, Any] = {
@@ -190,7 +190,7 @@ def discover(
         "children": children,
         "seed": seed,
     }
-    run = DiscoverRun(frame, asked, names, budget, study, folder, resume, data is None)
+    run = DiscoverRun(common, asked, names, budget, study, folder, resume, data is None)
     found: dict[str, Findings] = {}
     for name, one in tasks.items():
         found[name] = run.found(name, one)

@@ -8,7 +8,7 @@ import typer
 
 from isotropy.cli._certified import SplitOption, one_sentence, own_model, sample_of, tensors_in
 from isotropy.cli._discover_options import TaskOption
-from isotropy.cli._frame import Answer, Frame, verb
+from isotropy.cli._verbs import Answer, CommonOptions, verb
 
 if TYPE_CHECKING:
     from isotropy.certificates import Verdict
@@ -18,7 +18,7 @@ _EXIT_CODES = {"verified": 0, "verified given": 3, "rejected": 1}
 
 @verb("verify")
 def verify(
-    frame: Frame,
+    common: CommonOptions,
     cert: Annotated[Path, typer.Argument(metavar="CERT", help="What isotropy certify wrote.")],
     data: Annotated[
         Path,
@@ -69,13 +69,13 @@ def verify(
     from isotropy.certificates import verify
 
     memory, seconds = bytes_of(most_memory), seconds_of(most_time)
-    with frame.progress("loading") as progress:
+    with common.progress("loading") as progress:
         sample, _ = sample_of(data, target, task, split, progress)
         with solved_anew():
             module = None if arch is None else own_model(arch, sample.x)[0]
         start = None if checkpoint is None else tensors_in(checkpoint)
     # what fails in a network of the catalogue is a defect of ours
-    with frame.progress("verifying") as progress, one_sentence() if arch else nullcontext():
+    with common.progress("verifying") as progress, one_sentence() if arch else nullcontext():
         verdict = verify(
             cert,
             sample,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -12,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy._run import atomic_write
 from isotropy.bases import Basis
+from isotropy.report._figure_files import png_path, save_figure
 from isotropy.reps import Leaf, Product, Rep
 
 if TYPE_CHECKING:
@@ -46,18 +45,12 @@ def plot_bases(titled: Sequence[tuple[str, Basis]], path: str | Path) -> Path:
     """Draw several bases side by side, each with its title, and write one PNG file."""
     from matplotlib.figure import Figure
 
-    path = Path(path)
-    if path.suffix.lower() != ".png":
-        raise ValueError(f"expected a picture file that ends in .png, got {str(path)!r}")
+    path = png_path(path)
     figure = Figure(figsize=(3.6 * len(titled), 4.0), layout="constrained")
     axes = figure.subplots(1, len(titled), squeeze=False)[0]
     for axis, (title, basis) in zip(axes, titled, strict=True):
         _draw(axis, title, basis)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150, bbox_inches="tight")
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    return save_figure(figure, path, tight=True)
 
 
 def matrix_shape(rep: Rep) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """What every verb shares: its common options, its answer, errors and exit codes.
 
-A verb is a function that takes its own arguments and a `Frame`, and returns an `Answer`; `verb`
-gives it the options every verb has and sees to output, errors and exit codes.
+A verb is a function that takes its own arguments and `CommonOptions`, and returns an `Answer`;
+`verb` gives it the options every verb has and sees to output, errors and exit codes.
 """
 
 import inspect
@@ -40,7 +40,7 @@ app = typer.Typer(
 
 
 @dataclass(frozen=True)
-class Frame:
+class CommonOptions:
     """The options that every verb has.
 
     Args:
@@ -50,8 +50,8 @@ class Frame:
         quiet: whether to show neither progress nor log messages.
 
     Example:
-        >>> frame = Frame(json=False, seed=0, device="cpu", quiet=True)
-        >>> frame.generator().initial_seed()
+        >>> common = CommonOptions(json=False, seed=0, device="cpu", quiet=True)
+        >>> common.generator().initial_seed()
         0
     """
 
@@ -113,10 +113,11 @@ def verb(
 ) -> Callable[[Callable[..., Answer]], Callable[..., None]]:
     """Register a function as a verb.
 
-    The function's parameter ``frame: Frame`` is replaced by the options ``--json``, ``--seed``,
-    ``--device`` and ``--quiet``. Its answer is printed on standard output; a `ValueError`, an
-    `OSError` or a missing extra becomes one sentence on standard error and exit code 2, an
-    interruption exit code 130. Any other exception is a defect of ours and keeps its traceback.
+    The verb has the options ``--json``, ``--seed``, ``--device`` and ``--quiet``; a parameter of
+    the type `CommonOptions` receives them. The function's answer is printed on standard output; a
+    `ValueError`, an `OSError` or a missing extra becomes one sentence on standard error and exit
+    code 2, an interruption exit code 130. Any other exception is a defect of ours and keeps its
+    traceback.
 
     Args:
         name: the verb.
@@ -129,7 +130,7 @@ def verb(
     Example:
         >>> toy = typer.Typer()
         >>> @verb("double", app=toy)
-        ... def double(frame: Frame, number: int) -> Answer:
+        ... def double(common: CommonOptions, number: int) -> Answer:
         ...     return Answer({"double": 2 * number})
         >>> run(["21", "--json"], toy)
         {"double": 42}
@@ -137,33 +138,37 @@ def verb(
     """
 
     def register(function: Callable[..., Answer]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        common = {name for name, hint in hints.items() if hint is CommonOptions}
+
         @wraps(function)
         def command(
             *, json: bool, seed: int | None, device: str, quiet: bool, **arguments: Any
         ) -> None:
-            frame = Frame(json, seed, device, quiet)
+            arguments |= dict.fromkeys(common, CommonOptions(json, seed, device, quiet))
             with _exit_codes(), logs_on_stderr(quiet):
                 _check_device(device)
                 # what the user's own code prints must not come between
                 with redirect_stdout(sys.stderr) if json else nullcontext():
-                    answer = function(frame=frame, **arguments)
+                    answer = function(**arguments)
                 write_answer(str(answer), answer.data, as_json=json)
             raise typer.Exit(answer.exit_code)
 
-        _replace_frame(command, function)
+        _set_signature(command, function, hints)
         app.command(name, context_settings=context_settings)(command)
         return command
 
     return register
 
 
-def _replace_frame(command: Callable[..., None], function: Callable[..., Answer]) -> None:
-    """Give the command the function's signature, with the common options in place of ``frame``."""
-    own = get_type_hints(function, include_extras=True)
+def _set_signature(
+    command: Callable[..., None], function: Callable[..., Answer], hints: dict[str, Any]
+) -> None:
+    """Give the command the function's parameters, then the options that every verb has."""
     parameters = [
-        parameter.replace(annotation=own[parameter.name], kind=parameter.KEYWORD_ONLY)
+        parameter.replace(annotation=hints[parameter.name], kind=parameter.KEYWORD_ONLY)
         for parameter in inspect.signature(function).parameters.values()
-        if parameter.name != "frame"
+        if hints[parameter.name] is not CommonOptions
     ]
     parameters += [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
