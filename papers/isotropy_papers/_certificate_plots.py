@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from isotropy._run import ProgressCallback, generator
+from isotropy.run import ProgressCallback, generator
 from isotropy_papers._certificate_trials import certified_set, plain_name, trial
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._finished import Finished
@@ -108,7 +108,7 @@ def certified_points(
         points: The certificates by name.
         samples: From names to samples.
         settings: The seed, the device and where finished parts are kept.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
         measure: What is found for a point; by default what `trial` says.
 
     Returns:

@@ -10,10 +10,10 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from isotropy._run import ProgressCallback, Step
 from isotropy.certificates import Certificate, Goal, architecture, certify, certify_pruned
 from isotropy.certificates._initial import initial_parameters
 from isotropy.certificates._prior_training import trained_start
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._certificate_trials import certified_set, plain_name, trial
 from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished
@@ -165,7 +165,7 @@ def certified(
     Args:
         rows: What to make; ``settings.models`` chooses among their names.
         settings: ``epochs`` replaces the passes of every phase; certificates are saved in ``out``.
-        progress: Told of each row and of each epoch.
+        progress: Called for each row and of each epoch.
 
     Returns:
         What `trial` says of each row, by name, and the seconds that the work took.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from isotropy._run import atomic_write
+from isotropy.run import atomic_write
 from isotropy_papers._experiment import Cell
 
 # the kind of a layer, and how much it is to be drawn with

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 
 Schedule = Literal["constant", "cosine"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
-from isotropy._run import atomic_write
+from isotropy.run import atomic_write
 from isotropy_papers._experiment import Cell
 
 Curves = dict[str, list[tuple[float, Cell]]]

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import generator, spawn
 from isotropy.data import (
     HamiltonianSystem,
     Scaling,
@@ -24,6 +23,7 @@ from isotropy.data import (
 from isotropy.groups import SL, SO, Group, O, O2eR3
 from isotropy.nn import EMLP, MLP, soften, tensor_priors
 from isotropy.reps import Rep, Scalar, V
+from isotropy.run import generator, spawn
 from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._flow import Flow
 from isotropy_papers._learned_penalties import LearnedPenalties

@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isotropy._run import ProgressCallback, Step
 from isotropy.data import Transitions
-from isotropy.nn import NetworkKind
+from isotropy.nn import NetworkKind, symmetric_network
 from isotropy.reps import Symmetry
-from isotropy.rl import EnvironmentSymmetry, make_environment, symmetric_network
-from isotropy.rl._magnitudes import magnitudes
+from isotropy.rl import EnvironmentSymmetry, make_environment
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._batched_sac import BatchedSac, SacOptions
 
 _CAPACITY = 1_000_000
@@ -107,7 +106,7 @@ def learning_curves(
         keep: Methods whose first agent's transitions are returned.
         processes: Whether environments run in processes of their own.
         device: Where the networks live.
-        progress: Told at each judgement.
+        progress: Called at each judgement.
     """
     tell = progress or (lambda step: None)
     if keep and steps > _CAPACITY:
@@ -176,7 +175,7 @@ def _agents(
     images = None
     if method.images:
         images = symmetry.matrices(symmetry.elements())
-    spread = magnitudes(symmetry.action)
+    spread = symmetry.action_magnitudes
     policy = Symmetry(symmetry.group, symmetry.observation, symmetry.action + spread)
     return BatchedSac(
         lambda: symmetric_network(policy, method.actor, widths=widths),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy._run import ProgressCallback
 from isotropy.rl import environment_symmetry
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._sac_curves import Task, learning_curves
@@ -45,7 +45,7 @@ def sac_figure(
         methods: Names of methods.
         settings: ``models`` chooses environments, ``sizes`` is one number, the steps of every
             agent; ``seeds`` the agents of each method, ``test_rows`` the episodes of a judgement.
-        progress: Told at each judgement.
+        progress: Called at each judgement.
     """
     if settings.sizes is not None and len(settings.sizes) != 1:
         raise ValueError(f"expected one number of steps, got {list(settings.sizes)}")

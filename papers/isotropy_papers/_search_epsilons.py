@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isotropy._run import ProgressCallback, atomic_write
+from isotropy.run import ProgressCallback, atomic_write
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_replays import CHILDREN, PUBLISHED_DQN, Replays
 from isotropy_papers._search_tables import AUGMENTATIONS
@@ -27,7 +27,7 @@ def epsilon_results(id: str, base: str, settings: Settings, progress: ProgressCa
         settings: Quick makes one search for each of three data sets, full 20 for each of six;
             ``seeds`` gives another number, ``models`` other data sets; ``out`` may hold tables,
             and keeps searches.
-        progress: Told before each search.
+        progress: Called before each search.
     """
     from isotropy.discovery.search._deep_q import CODE_EPSILON
 

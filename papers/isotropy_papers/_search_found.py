@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from isotropy._run import ProgressCallback
 from isotropy.data import AUGMENTATIONS as MOVED_BY
 from isotropy.discovery.search import ScoreTable, State
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_published import CODE_ORDER
 from isotropy_papers._search_selection import (
@@ -37,7 +37,7 @@ def found_results(
         base: The images.
         published: Printed accuracies: Eq0 to Eq12 and AEN.
         settings: Quick reads stored tables; full trains all anew. ``models`` are data sets.
-        progress: Told of each seed.
+        progress: Called for each seed.
     """
     start = time.perf_counter()
     cells: list[Cell] = []

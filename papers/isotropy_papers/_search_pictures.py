@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, atomic_write
 from isotropy.data import AUGMENTATIONS, transform_images
+from isotropy.run import ProgressCallback, atomic_write
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._image_sets import image_set
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from isotropy._run import ProgressCallback
 from isotropy.discovery.search import ScoreTable, SearchSpace, Strategy
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import digest_of
@@ -56,7 +56,7 @@ class Replays:
 
     Args:
         settings: ``out`` may hold tables, and keeps searches.
-        progress: Told before each search.
+        progress: Called before each search.
         published: Whether to search among the paper's networks on the paper's images, the best
             epoch of each, in place of ours.
     """

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy._run import generator, spawn
 from isotropy.data import (
     Task,
     double_spring_pendulum,
@@ -21,6 +20,7 @@ from isotropy.data import (
 )
 from isotropy.groups import orthonormal_span
 from isotropy.reps import Scalar, Symmetry, V
+from isotropy.run import generator, spawn
 from isotropy_papers._planted_scores import least_cosine
 
 if TYPE_CHECKING:

@@ -11,8 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from isotropy._run import generator as make_generator
-from isotropy._run import spawn
 from isotropy.data import SharingTask
 from isotropy.discovery import (
     Augerino,
@@ -26,6 +24,8 @@ from isotropy.discovery import (
     rounded,
     shared_solutions,
 )
+from isotropy.run import generator as make_generator
+from isotropy.run import spawn
 
 Labels: TypeAlias = NDArray[np.int64]
 Draw: TypeAlias = Callable[[int, bool, torch.Generator], SharingTask]

@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isotropy._run import ProgressCallback
-from isotropy._run import generator as make_generator
 from isotropy.data import SharingTask, shared_means
 from isotropy.discovery import (
     LeastSquares,
@@ -21,6 +19,8 @@ from isotropy.discovery import (
     rounded,
 )
 from isotropy.equivariance import partition_distance
+from isotropy.run import ProgressCallback
+from isotropy.run import generator as make_generator
 from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._sharing_cells import mean_cell
@@ -100,7 +100,7 @@ def case_cells(
 
     Args:
         settings: The seed, ``seeds`` for another number of runs, ``epochs`` for other steps.
-        progress: Told before each part.
+        progress: Called before each part.
         cases: From the ends of columns, such as "K=4", to cases.
         methods: Names of ``METHODS`` or of ``PENALTIES``.
         runs: How many data sets each case has.

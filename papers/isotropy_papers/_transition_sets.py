@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from isotropy._run import cache_folder
 from isotropy.data import Transitions
 from isotropy.rl import collect_transitions, make_environment
+from isotropy.run import cache_folder
 from isotropy_papers._experiment import Settings
 from isotropy_papers._sac_curves import learning_curves
 from isotropy_papers._sac_figure import sac_task

@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, atomic_write
 from isotropy.bases import pair_orbits
+from isotropy.run import ProgressCallback, atomic_write
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 
 _TURN, _SWAP = torch.tensor([1, 2, 0]), torch.tensor([1, 0, 2])
@@ -30,7 +30,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: None are used.
-        progress: Not told of anything.
+        progress: Not called.
 
     Returns:
         How many weights are left.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._search_selection import (
     INTERVAL_NOTE,
@@ -26,7 +26,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             and keeps each table in ``out`` as it ends: one that is there is not made again, and
             basu2021/strategies and the figures read it with the same ``out``. ``models`` are data
             sets such as "mnist Aug1".
-        progress: Told of each seed.
+        progress: Called for each seed.
 
     Returns:
         Accuracies and parameters of the five best networks of each data set.

@@ -6,9 +6,9 @@ import time
 
 import torch
 
-from isotropy._run import ProgressCallback
 from isotropy.groups import GRID_TRANSFORMATIONS, grid_transformations
 from isotropy.nn import GridNetwork, grid_sharing
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._search_published import CODE_ORDER, TABLE_3
 
@@ -22,7 +22,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: None are used.
-        progress: Not told of anything.
+        progress: Not called.
 
     Returns:
         Millions of parameters; how many hidden units differ.

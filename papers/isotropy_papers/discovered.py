@@ -9,9 +9,9 @@ from math import ceil, exp, log
 from operator import mul
 from typing import Any
 
-from isotropy._run import ProgressCallback
 from isotropy.groups import DirectProduct, Scaling, Trivial
 from isotropy.reps import Symmetry
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._searched_tasks import (
@@ -39,7 +39,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` are names of tasks. Full: every task, one search for each of five
             seeds, 384 channels, 1000 training rows. Quick: O(5) and inertia, one search, two
             seeds, 128 channels, 300 steps.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         What the searches found, and test errors. Nothing was published.
@@ -52,7 +52,7 @@ def compare(settings: Settings, progress: ProgressCallback, find: Find) -> Resul
 
     Args:
         settings: See ``run``.
-        progress: Told before each part.
+        progress: Called before each part.
         find: From inputs, outputs, what is told and a seed to what is found.
 
     Example:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers._sac_figure import draw_curves, sac_figure
 
@@ -15,7 +15,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: ``models`` chooses environments, ``sizes`` is one number, the steps of every
             agent. Full: six locomotion tasks, 10⁶ steps. Quick: Pendulum.
-        progress: Told at each judgement.
+        progress: Called at each judgement.
     """
     return sac_figure("finzi2023/figure3.4", METHODS, settings, progress)
 

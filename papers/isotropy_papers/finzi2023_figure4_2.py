@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, Step
 from isotropy.equivariance import aliasing_lee, image_action, lee
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._photographs import pink_noise
 
@@ -36,7 +36,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: ``models`` chooses activations; quick and full are the same.
-        progress: Told before each activation.
+        progress: Called before each activation.
 
     Returns:
         For each activation: the amplitudes of the harmonics of the activation of sin x; its LEE

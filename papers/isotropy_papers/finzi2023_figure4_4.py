@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback
 from isotropy.equivariance import layerwise, layerwise_eq_t
 from isotropy.equivariance._kinds import kind_of_module
+from isotropy.run import ProgressCallback
 from isotropy_papers._classifiers import Classifier
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
@@ -40,7 +40,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: Full: EfficientNet-Lite 0 to 2 as trained on ImageNet, 20 photographs, and a
             small ResNet, ViT and Mixer trained on CIFAR-10. Quick: Lite0, 2 photographs, and small
             networks at random. ``test_rows``: how many images.
-        progress: Told before each network and transformation.
+        progress: Called before each network and transformation.
 
     Returns:
         The shares of kinds of layers for five transformations, and by LEE, EQ-T and EQ-T_frac with

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback
 from isotropy.equivariance import lee
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._image_sets import ImageSet
 from isotropy_papers._pretrained import study_pretrained
@@ -43,7 +43,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: See `isotropy_papers._trained_classifiers.study`.
-        progress: Told before each network.
+        progress: Called before each network.
 
     Returns:
         For each case and network the LEE under translation and the accuracy. Nothing was

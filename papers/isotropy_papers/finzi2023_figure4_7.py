@@ -6,8 +6,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback
 from isotropy.equivariance import equivariance_gap
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._image_sets import ImageSet, digest_of, found_folder, like, unlabelled
 from isotropy_papers._photographs import pink_noise
@@ -33,7 +33,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: See `isotropy_papers._trained_classifiers.study`.
-        progress: Told before each network.
+        progress: Called before each network.
 
     Returns:
         For each network the LEE under translation on each set. Nothing was published as numbers.

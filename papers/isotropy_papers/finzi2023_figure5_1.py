@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy._run import ProgressCallback
 from isotropy.certificates import finite_hypothesis
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -31,7 +31,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` chooses panels a or b, ``sizes`` the dimensions d, ``channels`` the
             width k of the ConvNet in full. Full: CIFAR-10 and ConvNet. Quick: small digits and
             LeNet-5.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
 
     Returns:
         (a) For shares of the rows: the bound of the network trained on them, without any further

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback
 from isotropy.certificates import PROJECTORS, architecture, projector
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -42,7 +42,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             dimensions d, ``channels`` the width k of the ConvNet in full. Full: CIFAR-10 and
             ConvNet; on a GPU, Fashion-MNIST from a start trained on CIFAR-10, too. Quick: small
             digits and LeNet-5.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
 
     Returns:
         Bound, errors and bits for every projector and d, and milliseconds of P w; nothing was

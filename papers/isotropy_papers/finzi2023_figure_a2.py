@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers._sac_figure import draw_curves, sac_figure
 
@@ -14,7 +14,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: As for Figure 3.4.
-        progress: Told at each judgement.
+        progress: Called at each judgement.
     """
     return sac_figure("finzi2023/figureA.2", METHODS, settings, progress)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -28,7 +28,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` chooses shares ("20 % of rows"), ``sizes`` the dimensions d beside 0,
             ``channels`` the width k of the ConvNet in full. Full: CIFAR-10 and ConvNet. Quick:
             small digits and LeNet-5.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
 
     Returns:
         Bound, errors and bits for every share and d, and the best d of each share.

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from isotropy._run import ProgressCallback
 from isotropy.certificates import (
     Certificate,
     DescriptionLength,
@@ -15,6 +14,7 @@ from isotropy.certificates import (
     certify,
     description_length,
 )
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -45,7 +45,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` chooses widths ("k=16"), ``sizes`` the dimensions d among which each
             width takes its best. Full: CIFAR-10 and ConvNet. Quick: small digits, and an MLP of
             three layers of k units.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
 
     Returns:
         For each width the best bound, its d and bits, and the least K(h) + NLL in KB, beside the

@@ -7,8 +7,8 @@ import time
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, Step, generator
 from isotropy.equivariance import aliasing_lee, image_action, lie_derivative, theorem_4_1
+from isotropy.run import ProgressCallback, Step, generator
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 
 _SIZE = 16
@@ -22,7 +22,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: The seed of the image; quick and full are the same.
-        progress: Told before each way of subsampling.
+        progress: Called before each way of subsampling.
 
     Returns:
         For every second pixel along both axes, or along one, and four directions: the mean

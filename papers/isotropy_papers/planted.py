@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, generator, spawn
 from isotropy.data import PlantedProblem, planted_nulls, planted_problems, with_noise
+from isotropy.run import ProgressCallback, generator, spawn
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._planted_scores import CLOSE, Outcome, rate_interval, scores
@@ -59,7 +59,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             ``seeds`` is the number of data sets for each problem. ``full`` takes four levels of
             noise and three sizes; otherwise noise is 1 % and rows are 4000, or 1000 where no
             problems are named.
-        progress: Told before each search.
+        progress: Called before each search.
 
     Returns:
         Rates over all problems, then the scores of each problem. Nothing was published.
@@ -72,7 +72,7 @@ def bench(settings: Settings, progress: ProgressCallback, search: Search) -> Res
 
     Args:
         settings: See ``run``.
-        progress: Told before each search.
+        progress: Called before each search.
         search: From a problem, inputs, noisy outputs and a seed to what is found.
 
     Example:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers._shared_means import EVIDENCE_NOTE, METHODS, NOTES, Case, case_cells
 from isotropy_papers._sharing_cells import draw_error_and_distance
@@ -27,7 +27,7 @@ def run_splits(
         rank: How many of the means differ.
         settings: ``seeds`` is the number of runs, 200 as published, quick and full alike;
             ``sizes`` gives other numbers of training rows, out of 100.
-        progress: Told before each part.
+        progress: Called before each part.
         percent: Training rows where the settings do not say.
 
     Returns:
@@ -50,7 +50,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: As for ``run_splits``.
-        progress: Told before each part.
+        progress: Called before each part.
     """
     return run_splits("yeh2022/figure3", 1, settings, progress)
 

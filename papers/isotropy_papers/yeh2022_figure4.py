@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers._shared_means import EVIDENCE_NOTE, METHODS, NOTES, Case, case_cells
 from isotropy_papers._sharing_cells import draw_error_and_distance
@@ -18,7 +18,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: ``seeds`` is the number of runs, 200 as published, quick and full alike;
             ``sizes`` gives other ranks.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         MSE and partition distance of each method. Nothing was published as numbers.

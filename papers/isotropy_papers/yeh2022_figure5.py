@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers._shared_means import (
     BRUTE_FORCE,
@@ -28,7 +28,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: Quick makes 10 runs at four numbers of means, full 200 at ten; ``sizes`` gives
             other numbers of means.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         MSE and partition distance of each method. Nothing was published as numbers.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers.yeh2022_figure3 import plot, run_splits
 
@@ -17,7 +17,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: As for ``run_splits``.
-        progress: Told before each part.
+        progress: Called before each part.
     """
     result = run_splits("yeh2022/figure6", _RANK, settings, progress, _PERCENT)
     shape = (

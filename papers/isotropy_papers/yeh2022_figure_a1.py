@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback
 from isotropy.data import SharingTask, noisy_steps
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._shared_maps import (
@@ -61,7 +61,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: ``seeds`` is the number of runs, 5 as published; quick has three levels of noise
             of full's five; ``sizes`` gives others.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         The mean squared error to the clean signal. Nothing was published as numbers.

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, Step
 from isotropy.equivariance import partition_distance
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._shared_maps import EVIDENCE, RUNS, TEST, Labels
 from isotropy_papers._sharing_cells import mean_cell
@@ -49,7 +49,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: ``seeds`` is the number of runs, 5 in quick and full alike.
-        progress: Told before each map.
+        progress: Called before each map.
 
     Returns:
         The entries of the maps of the first run, then how near the maps are to Toeplitz ones.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers._shared_means import (
     BRUTE_FORCE,
@@ -24,7 +24,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: ``seeds`` is the number of runs, 200 as published, quick and full alike;
             ``sizes`` gives other numbers of means.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         MSE and partition distance. Beside the published rows: the nuclear norm as the paper

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy._run import Step
 from isotropy.certificates import PROJECTORS, Certificate, Recipe, Verdict, architecture, verify
 from isotropy.certificates._initial import initial_parameters
 from isotropy.certificates._starts import unpack_start
 from isotropy.data._idx import write_idx
+from isotropy.run import Step
 from isotropy_papers import (
     Cell,
     Result,

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from isotropy import cli
-from isotropy._run import Step
 from isotropy.data import Task
 from isotropy.groups import SO, O
 from isotropy.nn import EMLP
 from isotropy.reps import Scalar, Symmetry, V
+from isotropy.run import Step
 from isotropy_papers import Settings, discovered, experiment
 from isotropy_papers._searched_tasks import Found, Problem, find_with_library, problems, searched
 from isotropy_papers.discovered import compare

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from isotropy._run import Step
 from isotropy.data import uci, uci_names, uci_split
 from isotropy.data._idx import write_idx
 from isotropy.nn import log_prior
+from isotropy.run import Step
 from isotropy_papers import Cell, Result, Settings, experiment, ids
 from isotropy_papers import _table_trials as trials_module
 from isotropy_papers._image_sets import image_set

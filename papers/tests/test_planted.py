@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from isotropy import cli, discovery
-from isotropy._run import Step
 from isotropy.data import PlantedProblem, planted_nulls, planted_problems
 from isotropy.discovery import (
     ClassResult,
@@ -23,6 +22,7 @@ from isotropy.discovery import (
     snap_affine,
 )
 from isotropy.discovery.generators._charts import chart_of_columns
+from isotropy.run import Step
 from isotropy_papers import Settings, experiment
 from isotropy_papers import planted as bench_module
 from isotropy_papers._planted_scores import (

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
-from isotropy._run import Step, generator, spawn
 from isotropy.data import HamiltonianSystem, double_spring_pendulum, windy_pendulum
 from isotropy.evidence import (
     DiagonalBlock,
@@ -24,6 +23,7 @@ from isotropy.evidence._likelihoods import Gaussian
 from isotropy.groups import O
 from isotropy.nn import EMLP, MLP, PathSum, log_prior, soften, tensor_priors
 from isotropy.reps import Scalar, Symmetry, V
+from isotropy.run import Step, generator, spawn
 from isotropy_papers import Result, Settings, experiment, ids
 from isotropy_papers import _learned_trials as learned_module
 from isotropy_papers import _residual_trials as trials_module

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from isotropy.data import Transitions
-from isotropy.rl._known_environments import environment_symmetry
-from isotropy.rl._transition_models import TransitionModel
+from isotropy.rl import TransitionModel, environment_symmetry
 from isotropy_papers import Settings, experiment
 from isotropy_papers._transition_sets import transition_set
 from isotropy_papers._transition_trials import split_episodes

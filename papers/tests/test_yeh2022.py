@@ -5,7 +5,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from isotropy._run import Step
+from isotropy.run import Step
 from isotropy_papers import Result, Settings, _equivariance_pictures, experiment
 from isotropy_papers._statistics import mean_95
 from isotropy_papers.yeh2022_figure_a2 import diagonal_share

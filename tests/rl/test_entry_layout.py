@@ -6,9 +6,6 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from isotropy.rl import (
-    EntryLayout,
-    Part,
-    Transformation,
     axial,
     body_turn,
     direction,
@@ -16,15 +13,14 @@ from isotropy.rl import (
     mirror,
     quaternion,
     scalar,
-    slide,
     vector,
     world_rotation,
-    world_turn,
 )
+from isotropy.rl._entry_layout import EntryLayout, Part, Transformation
 
 RNG = np.random.default_rng(0)
 TURNS = [mirror("x", []), mirror("y", []), mirror("z", []), body_turn(90, "z"), body_turn(50, "x"),
-         world_turn(90, "y"), world_turn(-20, "z")]  # fmt: skip
+         world_rotation("y", 90), world_rotation("z", -20)]  # fmt: skip
 
 
 def matrix(part: Part, transformation: Transformation) -> np.ndarray:
@@ -89,7 +85,7 @@ def test_directions_keep_their_cosine() -> None:
 def test_continuous_generators_are_derivatives() -> None:
     layout = EntryLayout([scalar("z"), quaternion("t"), vector("v"), axial("w"), hinge("h", "x")])
     step = np.deg2rad(1)
-    turned = layout.matrix(world_turn(1, "z"))
+    turned = layout.matrix(world_rotation("z", 1))
     generator = layout.matrix(world_rotation("z"))
     assert torch.allclose(turned, torch.linalg.matrix_exp(step * generator), atol=1e-12)
 
@@ -132,11 +128,11 @@ def test_axes_that_do_not_fit() -> None:
 
 
 def test_missing_axes() -> None:
-    for part in (vector("v", "xz"), slide("x", "x")):
+    for part in (vector("v", "xz"), vector("x", "x")):
         with pytest.raises(ValueError, match=r"with all axes that .* mixes, got only"):
-            EntryLayout([part]).matrix(world_turn(90, "z"))
+            EntryLayout([part]).matrix(world_rotation("z", 90))
     with pytest.raises(ValueError, match=r"with all axes that .* mixes, got only 1"):
-        EntryLayout([slide("x", "x")]).matrix(world_rotation("z"))
+        EntryLayout([vector("x", "x")]).matrix(world_rotation("z"))
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 _PAPERS = "isotropy_papers"
@@ -24,8 +25,8 @@ def lazy_names(
     Args:
         room: The ``__name__`` of the package; its ``__init__.pyi`` imports each public name from
             the module that holds it.
-        deprecated: Old names, each with where it is now: ``"isotropy.room:name"``. One in a
-            private module has nothing that replaces it.
+        deprecated: Old names, each with where it is now: ``"isotropy.room:name"``, or a method.
+            One in a private module has nothing that replaces it.
 
     Example:
         >>> find, _, names = lazy_names("isotropy.bases")
@@ -61,7 +62,7 @@ def _imports(stub: Path) -> dict[str, str]:
 
 def _with_warning(old: str, module: str, name: str) -> object:
     try:
-        found = getattr(import_module(module), name)
+        found: object = attrgetter(name)(import_module(module))
     except ModuleNotFoundError as error:
         if error.name != _PAPERS:
             raise

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from gymnasium import spaces
 from stable_baselines3.common.distributions import DiagGaussianDistribution, Distribution
 from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
@@ -28,6 +27,7 @@ class RPPActorCriticPolicy(SymmetricPolicy, ActorCriticPolicy):
     observations.
 
     Example:
+        >>> from gymnasium import spaces
         >>> from isotropy.rl import EnvironmentSymmetry
         >>> flip = EnvironmentSymmetry.of([-torch.eye(4)], [[1, 0]])
         >>> box, pushes = spaces.Box(-1, 1, (4,)), spaces.Discrete(2)
@@ -95,6 +95,7 @@ class EquivariantActorCriticPolicy(RPPActorCriticPolicy):
     Options as for ``RPPActorCriticPolicy``, of which this is the case without flexible paths.
 
     Example:
+        >>> from gymnasium import spaces
         >>> from isotropy.rl import EnvironmentSymmetry
         >>> flip = EnvironmentSymmetry.of([-torch.eye(4)], [[1, 0]])
         >>> box, pushes = spaces.Box(-1, 1, (4,)), spaces.Discrete(2)

@@ -32,8 +32,8 @@ class EnvironmentSymmetry:
 
         s' = f(s, a)   ⟹   ρ_s(g) s' = f(ρ_s(g) s, ρ_a(g) a)
 
-    Made from a description (``described_symmetry``), from matrices (``of``), from what was found in
-    a log (``found``), or taken from the list of known environments (``environment_symmetry``).
+    Made from a description (``described``), from matrices (``of``), from what was found in a log
+    (``found``), or taken from the list of known environments (``environment_symmetry``).
 
     Args:
         group: The group. Where an observation has quaternions, q and −q mean the same; turns of the
@@ -108,6 +108,64 @@ class EnvironmentSymmetry:
             None if observation_names is None else tuple(observation_names),
             None if action_names is None else tuple(action_names),
             holds,
+        )
+
+    @staticmethod
+    def described(
+        observation: Iterable[Part | Sequence[Part]],
+        action: Iterable[Part | Sequence[Part]],
+        transformations: Sequence[Transformation] | Transformation,
+        *,
+        name: str | None = None,
+        holds: Holds | None = None,
+    ) -> EnvironmentSymmetry:
+        """From what observations and actions are made of.
+
+        Args:
+            observation: The parts of an observation, in order.
+            action: The parts of an action, in order.
+            transformations: The generators: ``mirror``, ``body_turn``, ``world_rotation``.
+            name: What to call it; by default that of the group.
+            holds: How far it is known to hold.
+
+        Raises:
+            ValueError: If a transformation takes a part to what is not described, or exchanges
+                words that no part has.
+
+        Example:
+            >>> from isotropy.rl import hinge, mirror, scalar, vector
+            >>> observation = [
+            ...     scalar("height"),
+            ...     vector("velocity"),
+            ...     hinge("left knee", "y"),
+            ...     hinge("right knee", "y"),
+            ... ]
+            >>> torques = [hinge("left knee", "y"), hinge("right knee", "y")]
+            >>> print(EnvironmentSymmetry.described(observation, torques, mirror("y")))
+            Z(2): 3*Scalar+Pseudoscalar+V (observation), V (action)
+        """
+        chosen = (
+            [transformations]
+            if isinstance(transformations, Transformation)
+            else list(transformations)
+        )
+        if not chosen:
+            raise ValueError("expected at least one transformation, such as mirror('y'), got none")
+        sides = EntryLayout(observation), EntryLayout(action)
+        names = dict.fromkeys(part.name for side in sides for part in side.parts)
+        chosen = [transformation.among(names) for transformation in chosen]
+        discrete = [t for t in chosen if not t.continuous]
+        continuous = [t for t in chosen if t.continuous]
+        return EnvironmentSymmetry.of(
+            [sides[0].matrix(t) for t in discrete],
+            [sides[1].matrix(t) for t in discrete],
+            observation_algebra=[sides[0].matrix(t) for t in continuous],
+            action_algebra=[sides[1].matrix(t) for t in continuous],
+            name=name or _physical_name(discrete, continuous, sides),
+            generators=[t.name for t in (*discrete, *continuous)],
+            observation_names=sides[0].entry_names,
+            action_names=sides[1].entry_names,
+            holds=holds,
         )
 
     @staticmethod
@@ -231,63 +289,6 @@ class EnvironmentSymmetry:
             f"{type(self).__name__}({self.name!r}, observation_size={self.observation_size}, "
             f"action_size={self.action_size})"
         )
-
-
-def described_symmetry(
-    observation: Iterable[Part | Sequence[Part]],
-    action: Iterable[Part | Sequence[Part]],
-    transformations: Sequence[Transformation] | Transformation,
-    *,
-    name: str | None = None,
-    holds: Holds | None = None,
-) -> EnvironmentSymmetry:
-    """The symmetry of an environment from what its observation and action are made of.
-
-    Args:
-        observation: The parts of an observation, in order.
-        action: The parts of an action, in order.
-        transformations: The generators: ``mirror``, ``body_turn``, ``world_turn``,
-            ``world_rotation``.
-        name: What to call it; by default that of the group.
-        holds: How far it is known to hold.
-
-    Raises:
-        ValueError: If a transformation takes a part to what is not described, or exchanges words
-            that no part has.
-
-    Example:
-        >>> from isotropy.rl import hinge, mirror, scalar, vector
-        >>> observation = [
-        ...     scalar("height"),
-        ...     vector("velocity"),
-        ...     hinge("left knee", "y"),
-        ...     hinge("right knee", "y"),
-        ... ]
-        >>> torques = [hinge("left knee", "y"), hinge("right knee", "y")]
-        >>> print(described_symmetry(observation, torques, mirror("y")))
-        Z(2): 3*Scalar+Pseudoscalar+V (observation), V (action)
-    """
-    chosen = (
-        [transformations] if isinstance(transformations, Transformation) else list(transformations)
-    )
-    if not chosen:
-        raise ValueError("expected at least one transformation, such as mirror('y'), got none")
-    sides = EntryLayout(observation), EntryLayout(action)
-    names = dict.fromkeys(part.name for side in sides for part in side.parts)
-    chosen = [transformation.among(names) for transformation in chosen]
-    discrete = [t for t in chosen if not t.continuous]
-    continuous = [t for t in chosen if t.continuous]
-    return EnvironmentSymmetry.of(
-        [sides[0].matrix(t) for t in discrete],
-        [sides[1].matrix(t) for t in discrete],
-        observation_algebra=[sides[0].matrix(t) for t in continuous],
-        action_algebra=[sides[1].matrix(t) for t in continuous],
-        name=name or _physical_name(discrete, continuous, sides),
-        generators=[t.name for t in (*discrete, *continuous)],
-        observation_names=sides[0].entry_names,
-        action_names=sides[1].entry_names,
-        holds=holds,
-    )
 
 
 def _physical_name(

@@ -102,7 +102,9 @@ def scale_last_layer(layer: nn.Module, scale: float) -> None:
             weight.mul_(scale)
 
 
-def _require_options(policy: type[nn.Module], base: type[nn.Module], kwargs: dict[str, Any]) -> None:
+def _require_options(
+    policy: type[nn.Module], base: type[nn.Module], kwargs: dict[str, Any]
+) -> None:
     """Refuse options that no policy has, that stand between observations and networks, or noise.
 
     Args:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from gymnasium import spaces
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.type_aliases import PyTorchObs
 from stable_baselines3.sac.policies import LOG_STD_MAX, LOG_STD_MIN, Actor, SACPolicy
@@ -84,6 +83,7 @@ class RPPPolicy(SymmetricOffPolicy, SACPolicy):
 
     Example:
         >>> import numpy as np
+        >>> from gymnasium import spaces
         >>> from isotropy.rl import EnvironmentSymmetry
         >>> flip = EnvironmentSymmetry.of([[[-1.0, 0.0], [0.0, 1.0]]], [[[-1.0]]])
         >>> box = spaces.Box(-1, 1, (2,))
@@ -118,6 +118,7 @@ class EquivariantPolicy(RPPPolicy):
 
     Example:
         >>> import numpy as np
+        >>> from gymnasium import spaces
         >>> from isotropy.rl import EnvironmentSymmetry
         >>> flip = EnvironmentSymmetry.of([[[-1.0, 0.0], [0.0, 1.0]]], [[[-1.0]]])
         >>> box = spaces.Box(-1, 1, (2,))

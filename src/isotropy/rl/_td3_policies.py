@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from gymnasium import spaces
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.td3.policies import Actor, TD3Policy
 from torch import nn
@@ -40,6 +39,7 @@ class RPPTD3Policy(SymmetricOffPolicy, TD3Policy):
     of their own; ``last_layer_scale`` is that of symmetric actors only.
 
     Example:
+        >>> from gymnasium import spaces
         >>> from isotropy.rl import EnvironmentSymmetry
         >>> flip = EnvironmentSymmetry.of([[[-1.0, 0.0], [0.0, 1.0]]], [[[-1.0]]])
         >>> box, torques = spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (1,))
@@ -64,6 +64,7 @@ class EquivariantTD3Policy(RPPTD3Policy):
     Options as for ``RPPTD3Policy``, of which this is the case without flexible paths.
 
     Example:
+        >>> from gymnasium import spaces
         >>> from isotropy.rl import EnvironmentSymmetry
         >>> flip = EnvironmentSymmetry.of([[[-1.0, 0.0], [0.0, 1.0]]], [[[-1.0]]])
         >>> box, torques = spaces.Box(-1, 1, (2,)), spaces.Box(-1, 1, (1,))

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from isotropy.nn import tensor_priors
-from isotropy.rl._transition_models import TransitionModel
+from isotropy.rl import TransitionModel
 
 
-def require_alike(models: Sequence[TransitionModel]) -> None:
-    """Let only models pass that differ in their weights and scales.
+def require_same_architecture(models: Sequence[TransitionModel]) -> None:
+    """Accept models only if they differ in nothing but weights and scales.
 
     All others would be trained with the bases and the priors of the first.
 
@@ -26,8 +26,8 @@ def require_alike(models: Sequence[TransitionModel]) -> None:
         >>> from isotropy.rl import EnvironmentSymmetry
         >>> flip = EnvironmentSymmetry.of([[[-1.0]]], [[[-1.0]]])
         >>> models = [TransitionModel(flip, "rpp", widths=(8,), seed=seed) for seed in (0, 1)]
-        >>> require_alike(models)
-        >>> require_alike(
+        >>> require_same_architecture(models)
+        >>> require_same_architecture(
         ...     [*models, TransitionModel(flip, "rpp", widths=(8,), variances=(1.0, 1.0))]
         ... )
         Traceback (most recent call last):

@@ -1,24 +1,48 @@
 """Representations that the published experiments used, where they are no symmetry of the body.
 
-They act on the observations of gymnasium; what each does to the simulator is measured by
-``dynamics_error``.
+They act on the observations of gymnasium and hold poorly: ``dynamics_error`` measures how far the
+simulator is from commuting with them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from isotropy.rl._environment_symmetry import EnvironmentSymmetry
+from isotropy.rl import EnvironmentSymmetry, environment_symmetry
 
 
-def swimmer_with_equal_velocities() -> EnvironmentSymmetry:
+def thesis_symmetries(id: str) -> dict[str, EnvironmentSymmetry]:
+    """The published symmetries of an environment, by name; none where they are the body's own.
+
+    Args:
+        id: The id of the environment.
+
+    Example:
+        >>> list(thesis_symmetries("Swimmer-v5")), list(thesis_symmetries("Hopper-v5"))
+        (['thesis', 'thesis front/back'], [])
+    """
+    makers = _PUBLISHED.get(id.rpartition("-")[0], {})
+    names = environment_symmetry(id)
+    return {
+        name: replace(
+            make(),
+            observation_names=names.observation_names,
+            action_names=names.action_names,
+            holds="poorly",
+        )
+        for name, make in makers.items()
+    }
+
+
+def _swimmer_with_equal_velocities() -> EnvironmentSymmetry:
     """The mirror of the Swimmer as it was run: the sideways velocity keeps its sign.
 
     Example:
-        >>> print(swimmer_with_equal_velocities())
+        >>> print(_swimmer_with_equal_velocities())
         Z(2): 6*Pseudoscalar+2*Scalar (observation), 2*Pseudoscalar (action)
     """
     return EnvironmentSymmetry.of(
@@ -28,11 +52,11 @@ def swimmer_with_equal_velocities() -> EnvironmentSymmetry:
     )
 
 
-def swimmer_with_exchanged_joints() -> EnvironmentSymmetry:
+def _swimmer_with_exchanged_joints() -> EnvironmentSymmetry:
     """Front and back of the Swimmer (thesis Table A.10): its two joints are exchanged.
 
     Example:
-        >>> print(swimmer_with_exchanged_joints())
+        >>> print(_swimmer_with_exchanged_joints())
         Z(2): 4*Scalar+2*V (observation), V (action)
     """
     return EnvironmentSymmetry.of(
@@ -40,11 +64,11 @@ def swimmer_with_exchanged_joints() -> EnvironmentSymmetry:
     )
 
 
-def ant_without_signs() -> EnvironmentSymmetry:
+def _ant_without_signs() -> EnvironmentSymmetry:
     """Z(4) on the legs of the Ant (thesis Table A.10); the torso does not turn with them.
 
     Example:
-        >>> ant_without_signs().name
+        >>> _ant_without_signs().name
         'Z(4)'
     """
     joints = [6, 7, 0, 1, 2, 3, 4, 5]
@@ -56,14 +80,14 @@ def ant_without_signs() -> EnvironmentSymmetry:
     )
 
 
-def humanoid_with_exchanged_axes() -> EnvironmentSymmetry:
+def _humanoid_with_exchanged_axes() -> EnvironmentSymmetry:
     """Left and right of the Humanoid as they were run: x and y of the world are exchanged.
 
     The orientation, there a matrix Q, becomes S Q Sᵀ with the exchange S; on quaternions that is
     (w, −y, −x, −z).
 
     Example:
-        >>> humanoid_with_exchanged_axes().observation_size
+        >>> _humanoid_with_exchanged_axes().observation_size
         45
     """
     legs, arms = [1 - 2 * (k == 0) for k in range(4)] * 2, [-1, 1, 1] * 2
@@ -87,3 +111,13 @@ def _signed(index: Sequence[int], signs: Sequence[int]) -> Tensor:
     """The matrix with y[i] = signs[i] x[index[i]]."""
     rows = torch.eye(len(index), dtype=torch.float64)[list(index)]
     return rows * torch.tensor(signs, dtype=torch.float64)[:, None]
+
+
+_PUBLISHED: Mapping[str, Mapping[str, Callable[[], EnvironmentSymmetry]]] = {
+    "Swimmer": {
+        "thesis": _swimmer_with_equal_velocities,
+        "thesis front/back": _swimmer_with_exchanged_joints,
+    },
+    "Ant": {"thesis": _ant_without_signs},
+    "Humanoid": {"thesis": _humanoid_with_exchanged_axes},
+}

@@ -1,26 +1,83 @@
-"""Training of transition models, several at once."""
+"""Training of transition models, several at once (thesis A.2.3.4)."""
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from isotropy._run import ProgressCallback, Step, generator, spawn
 from isotropy.data import TransitionChunks, Transitions
 from isotropy.nn import tensor_priors
-from isotropy.rl._models_alike import require_alike
-from isotropy.rl._transition_models import TransitionModel, require_transitions
-from isotropy.rl._transition_recipe import TransitionRecipe
-
-__all__ = ["TransitionRecipe", "fit_transition_model"]
+from isotropy.rl import TransitionModel
+from isotropy.run import ProgressCallback, Step, generator, spawn
+from isotropy_papers._same_architecture import require_same_architecture
 
 _logger = logging.getLogger(__name__)
 Data: TypeAlias = Transitions | TransitionChunks
+Loss: TypeAlias = Literal["l1", "mse"]
+
+
+@dataclass(frozen=True)
+class TransitionRecipe:
+    """How transition models are trained.
+
+    Args:
+        steps: How many steps Adam takes.
+        batch: Stretches in a step, drawn with replacement.
+        learning_rate: Adam's at the start; it falls to zero as a cosine.
+        loss: "l1" or "mse", of all states of a stretch after its first.
+        raw: Whether errors count in the units of the states, as published; otherwise each entry
+            is divided by the scale of its changes.
+        weight_decay: What Adam takes from all weights, decoupled from the loss.
+        noise: The standard deviation of what no model can predict, in the units of the loss. It
+            weighs the prior of "rpp" against the data: ½(θ/σ)² counts as much as
+            ½(error/noise)².
+
+    Raises:
+        ValueError: If a number is not positive, or the loss unknown.
+
+    Example:
+        >>> TransitionRecipe(steps=100).learning_rate
+        0.001
+    """
+
+    steps: int = 2000
+    batch: int = 256
+    learning_rate: float = 1e-3
+    loss: Loss = "l1"
+    raw: bool = False
+    weight_decay: float = 0.0
+    noise: float = 0.1
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch", "learning_rate", "noise"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise ValueError(f"expected a positive {name}, got {value}")
+        if not 0 <= self.weight_decay < math.inf:
+            raise ValueError(f"expected a weight_decay of zero or more, got {self.weight_decay}")
+        if self.loss not in ("l1", "mse"):
+            raise ValueError(f"expected the loss 'l1' or 'mse', got {self.loss!r}")
+
+    def rate(self, step: int) -> float:
+        """The learning rate of a step."""
+        return self.learning_rate * (1 + math.cos(math.pi * step / self.steps)) / 2
+
+    def prior_weight(self, numbers: int) -> float:
+        """What ½ Σ (θ/σ)² is multiplied by, beside the mean loss of so many numbers.
+
+        Minus the log likelihood of normal errors e with deviation s is Σ e²/(2s²), that of
+        Laplace ones Σ |e|/b with b = s/√2.
+        """
+        per_number = 2 * self.noise**2 if self.loss == "mse" else self.noise / math.sqrt(2)
+        return per_number / numbers
 
 
 def fit_transition_model(
@@ -46,7 +103,7 @@ def fit_transition_model(
         recipe: How to train.
         seed: The seed of the order of data.
         scales: Whether to set the scales of the models from the data first.
-        progress: Told about every hundredth of the steps.
+        progress: Called at every hundredth of the steps.
 
     Raises:
         TypeError: If something is no TransitionModel, or neither Transitions nor TransitionChunks.
@@ -69,14 +126,14 @@ def fit_transition_model(
         raise ValueError(
             f"expected data for each of {len(models)} models, at least one, got {len(sets)}"
         )
-    require_alike(models)
+    require_same_architecture(models)
     if scales:
         for one, own in zip(models, sets, strict=True):
             one.fit_scales(own)
     training = _Training(models, [_stretches(own) for own in sets], chosen, seed)
-    told = max(1, chosen.steps // 100)
+    stride = max(1, chosen.steps // 100)
     for step in range(chosen.steps):
-        if progress is not None and step % told == 0:
+        if progress is not None and step % stride == 0:
             progress(Step(step, chosen.steps, "transition models"))
         training.advance(step)
     training.finish()
@@ -93,7 +150,11 @@ def _listed(
         return models, [data] * len(models)
     sets = _each(data)
     for own in sets:
-        require_transitions(own)
+        if not isinstance(own, Transitions | TransitionChunks):
+            advice = ": Transitions.load reads a file" if isinstance(own, str | PathLike) else ""
+            raise TypeError(
+                f"expected Transitions or TransitionChunks, got {type(own).__name__}{advice}"
+            )
     return models, sets
 
 
@@ -256,13 +317,13 @@ class _Training:
         Raises:
             ValueError: If the gradients of one were not finite at any step after the first.
         """
-        self._tell_lost_steps()
+        self._report_lost_steps()
         for place, model in enumerate(self.models):
             own = dict(_Rollout(model).named_parameters())
             for name, stacked in self.weights.items():
                 own[name].copy_(stacked[place])
 
-    def _tell_lost_steps(self) -> None:
+    def _report_lost_steps(self) -> None:
         lost, steps = self.lost.tolist(), self.recipe.steps
         which = [place for place, count in enumerate(lost) if count]
         if not which:
