@@ -313,9 +313,9 @@ def test_policies_say_which_algorithm_they_are_for() -> None:
             if policy is right:
                 algorithm(policy, "Pendulum-v1", **arguments)
                 continue
-            with pytest.raises((TypeError, AttributeError), match=message.format(policy.__name__)):
+            with pytest.raises((TypeError, AttributeError), match=hint.format(policy.__name__)):
                 algorithm(policy, "Pendulum-v1", **arguments)
-    with pytest.raises(TypeError, match=message.format("RPPTD3Policy")):
+    with pytest.raises(TypeError, match=hint.format("RPPTD3Policy")):
         PPO(RPPTD3Policy, "Pendulum-v1", policy_kwargs=dict(small), device="cpu")
     for policy in (RPPPolicy, RPPTD3Policy):
         with pytest.raises(TypeError, match=r"expected a box of actions .* got Discrete\(2\)"):
