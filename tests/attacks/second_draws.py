@@ -13,7 +13,7 @@ import torch
 
 from isotropy.certificates import Certificate, Hypothesis, architecture
 from isotropy.certificates._architectures import Architecture
-from isotropy.certificates._certify import certificate_of
+from isotropy.certificates._certification import certificate_of
 from isotropy.certificates._examples import Examples
 from isotropy.certificates._goal import Goal
 from isotropy.certificates._group_code import writable_group

@@ -20,7 +20,7 @@ from isotropy.evidence import (
     learn_priors,
     log_marginal_likelihood,
 )
-from isotropy.evidence._blocks import DenseBlock, KroneckerBlock
+from isotropy.evidence._curvature_blocks import DenseBlock, KroneckerBlock
 from isotropy.evidence._path_priors import prior_lengths
 from isotropy.groups import Group, O, S
 from isotropy.nn import EMLP, Linear, PathSum, RecordedModule, soften

@@ -1,6 +1,6 @@
 from isotropy.evidence._approximate import laplace, log_marginal_likelihood
 from isotropy.evidence._best_precisions import best_precisions
-from isotropy.evidence._blocks import Block, DenseBlock, DiagonalBlock, KroneckerBlock
+from isotropy.evidence._curvature_blocks import Block, DenseBlock, DiagonalBlock, KroneckerBlock
 from isotropy.evidence._effective_parameters import EffectiveParameters
 from isotropy.evidence._evidence_gradient import evidence_gradient
 from isotropy.evidence._laplace import Laplace
