@@ -16,7 +16,6 @@ from typing import NamedTuple
 import torch
 from measure import cpu_seconds
 
-from isotropy._run import generator, spawn, write_json
 from isotropy.data import Transitions
 from isotropy.rl import (
     EnvironmentSymmetry,
@@ -29,6 +28,7 @@ from isotropy.rl import (
     make_environment,
     one_step_error,
 )
+from isotropy.run import generator, spawn, write_json
 from isotropy_papers import finzi2023_section3_6_2 as experiment
 
 _ID = "Ant-v5"

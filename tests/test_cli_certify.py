@@ -17,9 +17,9 @@ import torch
 from safetensors.torch import save_file
 
 from isotropy import verify
-from isotropy._run import Step
 from isotropy.certificates import Certificate, Recipe, architecture
 from isotropy.cli import run
+from isotropy.run import Step
 
 QUICK = ("--epochs", "6", "--quantised-epochs", "6", "--levels", "3", "--dimension", "6")
 

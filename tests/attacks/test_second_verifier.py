@@ -31,6 +31,15 @@ from attacks.second_draws import (
 )
 from attacks.second_networks import Parameter
 from attacks.second_verifier import Module, Outside, Wrong, check, outputs_of
+from certificate_parts import (
+    BitWriter,
+    Examples,
+    certificate_of,
+    pack_start,
+    unpack_start,
+    writable_group,
+    write_group,
+)
 from isotropy.bases import equivariant_basis
 from isotropy.certificates import (
     PROJECTORS,
@@ -41,11 +50,6 @@ from isotropy.certificates import (
     smallest_bound,
     verify,
 )
-from isotropy.certificates._bits import BitWriter
-from isotropy.certificates._certification import certificate_of
-from isotropy.certificates._examples import Examples
-from isotropy.certificates._group_code import writable_group, write_group
-from isotropy.certificates._starts import pack_start, unpack_start
 from isotropy.groups import FAMILIES, Conjugate, Group, Inversion, parse_group
 from isotropy.reps import Rep, T, V
 

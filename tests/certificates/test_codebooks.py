@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from certificate_parts import BitReader, BitWriter
 from code_lengths import codebook_bits
-from isotropy.certificates._bits import BitReader, BitWriter
+from isotropy.certificates import Rejected
 from isotropy.certificates._codebooks import read_codebook, write_codebook
-from isotropy.certificates._rejected import Rejected
 
 EVERY_PATTERN = np.arange(2**16, dtype=np.uint16).view(np.float16)
 FINITE = np.unique(EVERY_PATTERN[np.isfinite(EVERY_PATTERN)])

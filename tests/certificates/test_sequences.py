@@ -8,10 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from certificate_parts import BitReader, BitWriter
 from code_lengths import counts_bits, sequence_bits
-from isotropy.certificates import _sequences
-from isotropy.certificates._bits import BitReader, BitWriter
-from isotropy.certificates._rejected import Rejected
+from isotropy.certificates import Rejected, _sequences
 from isotropy.certificates._sequences import (
     BLOCK,
     MOST_LEVELS,
