@@ -22,7 +22,6 @@ from measure import cpu_seconds
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy._run import generator, write_json
 from isotropy.data import SharingTask, cross_correlation, shared_means
 from isotropy.discovery import (
     LeastSquares,
@@ -32,6 +31,7 @@ from isotropy.discovery import (
     rounded,
 )
 from isotropy.equivariance import partition_distance
+from isotropy.run import generator, write_json
 
 Labels = NDArray[np.int64]
 Draw = Callable[[int], SharingTask]

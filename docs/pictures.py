@@ -21,7 +21,7 @@ from isotropy.bases._null_space import (
 from isotropy.bases._toral import eigenbasis_of
 from isotropy.bases._zero_weight import zero_weights
 from isotropy.groups import SU, S, Z, p4
-from isotropy.report import plot_bases
+from isotropy.report import plot_basis
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -34,7 +34,7 @@ def layers() -> None:
         ("2-D convolution: Z(5)*Z(5)", (V >> V)(Z(5) * Z(5))),
         ("group convolution: p4(4)", (Regular >> Regular)(p4(4))),
     ]
-    plot_bases([(title, equivariant_basis(rep)) for title, rep in reps], IMAGES / "layers.png")
+    plot_basis([(title, equivariant_basis(rep)) for title, rep in reps], IMAGES / "layers.png")
 
 
 def commute() -> None:

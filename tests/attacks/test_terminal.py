@@ -23,11 +23,11 @@ from PIL import Image
 from attacks.findings import copied
 from attacks.terminal import CODES, PLAIN, acting, forged, table
 from isotropy import discover
-from isotropy._run import Step, _progress, terminal_progress
 from isotropy.cli import Answer, CommonOptions, run, verb
 from isotropy.cli._discover_text import discovery_text
 from isotropy.data import Dataset
 from isotropy.discovery import Finding, Findings
+from isotropy.run import Step, terminal_progress
 
 ALL = "".join(CODES)
 NETS = """
@@ -196,7 +196,7 @@ def test_progress_spells_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "600")
-    monkeypatch.setattr(_progress, "_SECONDS_BEFORE_BAR", 0)
+    monkeypatch.setattr("isotropy._run._progress._SECONDS_BEFORE_BAR", 0)
     with terminal_progress(ALL) as progress:
         progress(Step(1, 2, f"{ALL} END"))
         give_up = time.monotonic() + 30

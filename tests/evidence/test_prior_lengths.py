@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import _memory
+from evidence_parts import DenseBlock, KroneckerBlock
 from isotropy.evidence import (
     best_precisions,
     evidence_gradient,
@@ -20,7 +20,6 @@ from isotropy.evidence import (
     learn_priors,
     log_marginal_likelihood,
 )
-from isotropy.evidence._blocks import DenseBlock, KroneckerBlock
 from isotropy.evidence._path_priors import prior_lengths
 from isotropy.groups import Group, O, S
 from isotropy.nn import EMLP, Linear, PathSum, RecordedModule, soften
@@ -209,7 +208,7 @@ def test_softened_layers_keep_their_factors(twin: SimpleNamespace, group: Group)
 
 
 def test_too_many_entries_whose_lengths_are_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_memory, "available_bytes", lambda: 2 * 10**8)
+    monkeypatch.setattr("isotropy._run._memory.available_bytes", lambda: 2 * 10**8)
     block = KroneckerBlock(torch.eye(60).double()[None], torch.eye(50).double()[None])
     sentence = r"3,000 entries whose squared lengths are no product.*take structure='diagonal'"
     with pytest.raises(ValueError, match=sentence):

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.evidence import KroneckerBlock, laplace
+from evidence_parts import KroneckerBlock
+from isotropy.evidence import laplace
 from isotropy.evidence._sharing import Mode, SharingModes
 from isotropy.evidence._sums import DenseSums, DiagonalSums, GramSum, KroneckerSums, PartSums
 from isotropy.nn import FactoredLinear, LinearOperation, record

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from isotropy.discovery.layerwise import LayerShares, LayerType
-from isotropy.report._layerwise_picture import plot_layers
+from isotropy.report import plot_layers
 
 BLUE, ORANGE, PURPLE = (0, 114, 178), (230, 159, 0), (204, 121, 167)
 

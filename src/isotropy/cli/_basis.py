@@ -50,7 +50,7 @@ def basis(
     symmetry = parse_group(group)
     acting = parse_rep(rep)(symmetry)
     if plot is not None:
-        from isotropy.report import matrix_shape
+        from isotropy.report._basis_picture import matrix_shape
 
         matrix_shape(acting)  # refuses what is too large to draw before it is solved
     with common.progress("solving") as progress:

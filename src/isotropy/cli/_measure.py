@@ -336,10 +336,7 @@ _SPELLINGS = (
 
 @contextmanager
 def _as_options() -> Iterator[None]:
-    """Say what the library asks for in the words of the command line, in one sentence.
-
-    The model is the user's own code and may fail in ways of its own at any point.
-    """
+    """Say in one sentence, as options, what the library or the user's own code asks for."""
     try:
         yield
     except (ValueError, RuntimeError, TypeError) as error:

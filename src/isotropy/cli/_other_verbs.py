@@ -35,6 +35,7 @@ def _refuse(name: str, sentence: str) -> None:
     def missing(
         arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     ) -> Answer:
+        del arguments  # whatever they are
         raise ValueError(sentence)
 
     missing.__doc__ = "Not installed: run it to see how to get it."

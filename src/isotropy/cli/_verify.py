@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isotropy.cli._certified import SplitOption, one_sentence, own_model, sample_of, tensors_in
-from isotropy.cli._discover_options import TaskOption
+from isotropy.cli._certified import one_sentence, own_model, sample_of, tensors_in
+from isotropy.cli._options import SplitOption, Target, Task
 from isotropy.cli._verbs import Answer, CommonOptions, verb
 
 if TYPE_CHECKING:
@@ -46,13 +46,8 @@ def verify(
         str,
         typer.Option(metavar="TIME", help="The same in time of one core, such as 90s or 1h30m."),
     ] = "10m",
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,NAME,…", help="The columns of a table to predict."),
-    ] = None,
-    task: Annotated[
-        TaskOption | None, typer.Option(help="What the targets are; by default told from them.")
-    ] = None,
+    target: Target = None,
+    task: Task = None,
     split: Annotated[
         SplitOption | None, typer.Option(help="The part that was certified, by default train.")
     ] = None,
@@ -62,8 +57,7 @@ def verify(
     Exits with 0 where it is verified, 3 where it is verified given what the answer names, 1 where
     it is rejected.
     """
-    if not cert.is_file():
-        raise ValueError(f"{cert}: expected a certificate, got a path where no file is")
+    _require_file(cert)
     from isotropy._run import bytes_of, seconds_of
     from isotropy.bases import solved_anew
     from isotropy.certificates import verify
@@ -95,6 +89,11 @@ def verify(
         **(verdict.details or {}),
     }
     return Answer(found, _text(verdict), _EXIT_CODES[verdict.verdict])
+
+
+def _require_file(cert: Path) -> None:
+    if not cert.is_file():
+        raise ValueError(f"{cert}: expected a certificate, got a path where no file is")
 
 
 def _text(verdict: "Verdict") -> str:

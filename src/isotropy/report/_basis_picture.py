@@ -22,14 +22,14 @@ LARGEST_PICTURE = 25_000_000
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-def plot_basis(basis: Basis, path: str | Path) -> Path:
+def plot_basis(basis: Basis | Sequence[tuple[str, Basis]], path: str | Path) -> Path:
     """Draw a basis as a matrix and write it as a PNG file.
 
     Entries with the same colour are equal in every symmetric matrix, up to sign where the
     colour is darker; white entries vanish.
 
     Args:
-        basis: What to draw.
+        basis: What to draw; or several bases side by side, each with its title.
         path: Where to write it; must end in .png.
 
     Returns:
@@ -37,19 +37,24 @@ def plot_basis(basis: Basis, path: str | Path) -> Path:
 
     Raises:
         ValueError: If the path does not end in .png, or there are too many entries to draw.
+
+    Example:
+        >>> import tempfile
+        >>> from isotropy import V, equivariant_basis
+        >>> from isotropy.groups import Z
+        >>> basis = equivariant_basis((V >> V)(Z(4)))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     plot_basis([("circulant", basis)], f"{folder}/basis.png").name
+        'basis.png'
     """
-    return plot_bases([(str(basis.rep), basis)], path)
-
-
-def plot_bases(titled: Sequence[tuple[str, Basis]], path: str | Path) -> Path:
-    """Draw several bases side by side, each with its title, and write one PNG file."""
     from matplotlib.figure import Figure
 
     path = png_path(path)
+    titled = [(str(basis.rep), basis)] if isinstance(basis, Basis) else basis
     figure = Figure(figsize=(3.6 * len(titled), 4.0), layout="constrained")
     axes = figure.subplots(1, len(titled), squeeze=False)[0]
-    for axis, (title, basis) in zip(axes, titled, strict=True):
-        _draw(axis, title, basis)
+    for axis, (title, one) in zip(axes, titled, strict=True):
+        _draw(axis, title, one)
     return save_figure(figure, path, tight=True)
 
 

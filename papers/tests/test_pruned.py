@@ -9,20 +9,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import Step
 from isotropy.certificates import (
     Certificate,
     Goal,
     Hypothesis,
     architecture,
     certify,
+    initial_parameters,
     projector,
     verify,
 )
-from isotropy.certificates import _descent as descent_module
-from isotropy.certificates._initial import initial_parameters
-from isotropy.certificates._pruned import certify_pruned, largest
 from isotropy.data import small_digits
+from isotropy.run import Step
+from isotropy_papers.pruned import certify_pruned, largest
 
 QUICK: dict[str, Any] = {"keep": 0.15, "levels": 5, "epochs": 24, "quantised_epochs": 8}
 
@@ -183,21 +182,21 @@ def test_the_largest(count: int) -> None:
     assert found.tolist() == sorted(expected)
 
 
-def test_rounds_leave_equal_shares_and_are_told() -> None:
-    told: list[str] = []
+def test_rounds_leave_equal_shares_and_are_reported() -> None:
+    reported: list[str] = []
 
     def progress(step: Step) -> None:
-        told.append(step.message.split(", epoch")[0])
+        reported.append(step.message.split(", epoch")[0])
 
     certify_pruned(
         "mlp-8", blobs(), rounds=2, keep=0.1, epochs=3, quantised_epochs=1, progress=progress
     )
     rounds = [f"pruning, round {k}" for k in range(3)]
-    assert list(dict.fromkeys(told)) == [*rounds, "quantising", "counting errors"]
+    assert list(dict.fromkeys(reported)) == [*rounds, "quantising", "counting errors"]
 
 
 def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(descent_module, "_SECONDS_BETWEEN_SAVES", 0.0)
+    monkeypatch.setattr("isotropy.certificates._descent._SECONDS_BETWEEN_SAVES", 0.0)
     few = {**QUICK, "epochs": 12, "rounds": 2, "quantised_epochs": 2}
     whole = certify_pruned("mlp-8", blobs(), **few)
     steps: list[str] = []
@@ -264,7 +263,7 @@ def test_bad_settings(settings: dict[str, Any], sentence: str) -> None:
 
 
 def test_too_many_parameters() -> None:
-    with pytest.raises(ValueError, match=r"^expected at most 2097152 parameters to code, got \d+$"):
+    with pytest.raises(ValueError, match=r"^expected at most 2097152 dimensions to code, got \d+$"):
         certify_pruned("mlp-2000-1100", blobs(60))
 
 

@@ -23,14 +23,19 @@ from isotropy.certificates._certificate import (
     model_digest,
 )
 from isotropy.certificates._examples import Examples, dealt_rows
-from isotropy.certificates._hypothesis import MOST_LEVELS, Hypothesis, StartKind
+from isotropy.certificates._hypothesis import (
+    MOST_DIMENSIONS,
+    MOST_LEVELS,
+    Hypothesis,
+    StartKind,
+)
 from isotropy.certificates._initial import initial_parameters
 from isotropy.certificates._prior_training import trained_start
 from isotropy.certificates._problem import problem, require_untrained
 from isotropy.certificates._projectors import PROJECTORS
 from isotropy.certificates._recipe import Recipe
 from isotropy.certificates._recount import Recount
-from isotropy.certificates._search import quantised_weights
+from isotropy.certificates._search import Search, Training, quantised_weights, used_levels
 from isotropy.certificates._starts import pack_start, unpack_start
 from isotropy.certificates._subspace import Subspace
 from isotropy.groups import Group, parse_group
@@ -53,6 +58,7 @@ def certify(
     device: str | torch.device = "cpu",
     progress: ProgressCallback | None = None,
     checkpoints: str | os.PathLike[str] | None = None,
+    search: Search | None = None,
     **settings: Any,
 ) -> Certificate:
     """Train a network that a short message can say, and bound its risk.
@@ -80,8 +86,10 @@ def certify(
         symmetry: The groups that a module of your own uses, to be paid for; architectures of the
             catalogue pay for theirs anyway.
         device: Where to train; counting is done in float64 on the CPU.
-        progress: Told how far the work is.
+        progress: Called with how far the work is.
         checkpoints: A folder from which an interrupted run goes on.
+        search: How to find the symbols and levels of the weights; by default, train them free and
+            then quantised. The bound holds for any.
         **settings: Changes to the recipe: ``d=500, levels=5, epochs=20``.
 
     Returns:
@@ -102,26 +110,24 @@ def certify(
         raise ValueError(f"expected delta between 0 and 1, got {delta}")
     recipe = replace(recipe or Recipe(), **_known(settings))
     given = problem(model, data, test, classes, tolerance, input_scale)
-    sample, goal, module, named = given.sample, given.goal, given.module, given.architecture
-    scale, total = given.input_scale, given.parameters
+    sample, module, named = given.sample, given.module, given.architecture
     groups = _groups(symmetry, named)
-    d = min(round(4 * len(sample) ** 0.5), -(-total // 5)) if recipe.d is None else recipe.d
-    if d > total:
-        raise ValueError(f"expected at most {total} dimensions, all the parameters, got {d}")
-    if not 1 <= recipe.levels <= MOST_LEVELS:
-        raise ValueError(f"expected 1 to {MOST_LEVELS} levels, got {recipe.levels}")
-    if recipe.projector not in PROJECTORS:
-        raise ValueError(
-            f"expected a projector among {', '.join(PROJECTORS)}, got {recipe.projector!r}"
-        )
-    if start is None:
+    d = _dimension(recipe, len(sample), given.parameters)
+    if start in (None, "zero"):
         require_untrained(module)
-    elif 4 * total > MOST_START:
-        raise ValueError(f"expected a start of at most {MOST_START // 4} numbers, got {total}")
+    elif 4 * given.parameters > MOST_START:
+        most = MOST_START // 4
+        raise ValueError(f"expected a start of at most {most} numbers, got {given.parameters}")
     folder = None if checkpoints is None else Path(checkpoints)
-    model_text = f"{given.text} {model_digest(module)}"
-    fingerprint = _fingerprint(model_text, sample, seed, scale, goal, start, prior_percent)
-
+    fingerprint = _fingerprint(
+        f"{given.text} {model_digest(module)}",
+        sample,
+        seed,
+        given.input_scale,
+        given.goal,
+        start,
+        prior_percent,
+    )
     kind, first = _start(module, start, prior_percent, seed)
     learn = sample
     if prior_percent is not None:
@@ -132,7 +138,7 @@ def certify(
             saved = Checkpoint(folder / "prior.safetensors", f"prior {recipe} {fingerprint}")
         first = trained_start(
             module,
-            goal,
+            given.goal,
             given.inputs(used.x, device),
             used.y.to(device),
             epochs=recipe.prior_epochs,
@@ -147,31 +153,22 @@ def certify(
         first = unpack_start(module, packed, buffers=named is None)
     hypothesis = Hypothesis(
         named,
-        goal,
+        given.goal,
         projector=recipe.projector,
         seed=seed,
         start=kind,
         percent=prior_percent,
-        input_scale=scale,
+        input_scale=given.input_scale,
         groups=groups,
     )
     hypothesis.require_work(module, d)
     if d:
         origin = "zero" if kind == "zero" else first
         space = Subspace(module, d, projector=recipe.projector, seed=seed, start=origin).to(device)
-        symbols, codebook = quantised_weights(
-            space,
-            goal,
-            given.inputs(learn.x, device),
-            learn.y.to(device),
-            recipe,
-            seed=seed,
-            progress=progress,
-            checkpoints=folder,
-            fingerprint=fingerprint,
-        )
+        x, y = given.inputs(learn.x, device), learn.y.to(device)
+        training = Training(space, given.goal, x, y, recipe, seed, progress, folder, fingerprint)
+        symbols, codebook = used_levels(*(search or quantised_weights)(training))
         hypothesis = replace(hypothesis, symbols=symbols, codebook=codebook)
-    notes = {"recipe": asdict(recipe), "versions": _versions()}
     return certificate_of(
         hypothesis,
         module,
@@ -181,9 +178,26 @@ def certify(
         start=first,
         packed=packed,
         test=given.test,
-        notes=notes,
+        notes={"recipe": asdict(recipe), "versions": _versions()},
         progress=progress,
     )
+
+
+def _dimension(recipe: Recipe, n: int, total: int) -> int:
+    """The dimension that a recipe takes on n rows, where it can be had."""
+    if recipe.projector not in PROJECTORS:
+        raise ValueError(
+            f"expected a projector among {', '.join(PROJECTORS)}, got {recipe.projector!r}"
+        )
+    if not 1 <= recipe.levels <= MOST_LEVELS:
+        raise ValueError(f"expected 1 to {MOST_LEVELS} levels, got {recipe.levels}")
+    usual = total if recipe.projector == "identity" else min(round(4 * n**0.5), -(-total // 5))
+    d = usual if recipe.d is None else recipe.d
+    if d > total:
+        raise ValueError(f"expected at most {total} dimensions, all the parameters, got {d}")
+    if d > MOST_DIMENSIONS:
+        raise ValueError(f"expected at most {MOST_DIMENSIONS} dimensions to code, got {d}")
+    return d
 
 
 def certificate_of(

@@ -1,7 +1,9 @@
-"""Options that ``discover`` and the verbs of certificates share, as the library takes them."""
+"""Options that several verbs share, and how the library takes them."""
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+import typer
 
 if TYPE_CHECKING:
     from isotropy.data._dataset import TaskKind
@@ -22,6 +24,21 @@ class TaskOption(StrEnum):
 
     regression = "regression"
     classification = "classification"
+
+
+class SplitOption(StrEnum):
+    """Which part of the data."""
+
+    train = "train"
+    test = "test"
+
+
+Target = Annotated[
+    str | None, typer.Option(metavar="NAME,NAME,…", help="The columns of a table to predict.")
+]
+Task = Annotated[
+    TaskOption | None, typer.Option(help="What the targets are; by default inferred from them.")
+]
 
 
 def task_kind(task: TaskOption | None) -> "TaskKind | None":

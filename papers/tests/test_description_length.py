@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy.certificates._description_length import (
+from isotropy_papers.description_length import (
     DescriptionLength,
     description_length,
     incompressible_below,

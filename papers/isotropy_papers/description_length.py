@@ -8,8 +8,6 @@ from math import inf, log, log2
 import torch
 from torch import Tensor
 
-from isotropy.certificates._bound_arguments import check_delta, checked_number
-
 
 @dataclass(frozen=True)
 class DescriptionLength:
@@ -69,7 +67,7 @@ def description_length(
         >>> length.raw_bits, round(length.total_bits, 3)
         (1000.0, 41.0)
     """
-    bits = checked_number("message_bits", message_bits)
+    bits = _number("message_bits", message_bits)
     if not 0 <= bits < inf:
         raise ValueError(f"expected message_bits to be finite and at least 0, got {bits}")
     _check_shapes(logits, labels, classes)
@@ -114,15 +112,25 @@ def incompressible_below(raw_bits: float, nll_bits: float, delta: float) -> floa
         >>> round(incompressible_below(60_000 * log2(10), 0.0, 0.05))
         199311
     """
-    raw, nll = checked_number("raw_bits", raw_bits), checked_number("nll_bits", nll_bits)
-    delta = checked_number("delta", delta)
+    raw, nll = _number("raw_bits", raw_bits), _number("nll_bits", nll_bits)
+    delta = _number("delta", delta)
     for name, value in (("raw_bits", raw), ("nll_bits", nll)):
         if not value >= 0:
             raise ValueError(f"expected {name} to be at least 0, got {value}")
     if raw == inf:
         raise ValueError("expected raw_bits to be finite, got inf")
-    check_delta(delta)
+    if not 0 < delta < 1:
+        raise ValueError(f"expected delta between 0 and 1, both excluded, got {delta}")
     return max(raw - nll + log2(delta), 0.0)
+
+
+def _number(name: str, value: float) -> float:
+    try:
+        if not isinstance(value, str):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise TypeError(f"expected a number as {name}, got {value!r}")
 
 
 def _check_shapes(logits: Tensor, labels: Tensor, classes: int | None) -> None:
