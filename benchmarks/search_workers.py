@@ -53,7 +53,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _compared(url: str, folder: Path, workers: int) -> int:
-    from isotropy.discovery import SearchResult
+    from isotropy.discovery.search import SearchResult
 
     start = time.perf_counter()
     running = [_started(url) for _ in range(workers)]
@@ -85,7 +85,7 @@ def _started(storage: str) -> subprocess.Popen[bytes]:
 
 
 def _wait_until_all_train(url: str, workers: int) -> None:
-    from isotropy.discovery import SearchResult
+    from isotropy.discovery.search import SearchResult
 
     while True:
         time.sleep(1.0)
@@ -101,7 +101,7 @@ def _work(storage: str) -> None:
     import torch
 
     from isotropy.data import g_mnist
-    from isotropy.discovery import GridChild, SearchSpace, Training, search_groups
+    from isotropy.discovery.search import GridChild, SearchSpace, Training, search_groups
 
     torch.set_num_threads(1)
     space = SearchSpace((1, 28, 28), _GROUPS)

@@ -23,13 +23,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.data import SharingTask, cross_correlation, shared_means
-from isotropy.discovery import (
-    LeastSquares,
-    PartitionEvidence,
-    canonical_labels,
-    relax_sharing,
-    rounded,
-)
+from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
+from isotropy.discovery.sharing._assignment import canonical_labels, rounded
+from isotropy.discovery.sharing._relaxation import relax_sharing
 from isotropy.equivariance import partition_distance
 from isotropy.run import generator, write_json
 

@@ -15,9 +15,11 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from isotropy.discovery import GridChild, LatticeSearch, ScoreTable, State, Training, replay
+from isotropy.discovery.search import GridChild, LatticeSearch, State, Training
 from isotropy_papers import Settings
 from isotropy_papers._search_tables import grid_images, own_plan, stored_table
+from isotropy_papers.replay import replay
+from isotropy_papers.score_table import ScoreTable
 
 
 def main() -> int:

@@ -8,13 +8,13 @@ import pytest
 from PIL import Image
 
 from isotropy.cli import run
-from isotropy.discovery import Findings, SearchResult
+from isotropy.discovery import Findings
 from isotropy.discovery.images import (
     _group_search,
     _group_search_children,
     _train_classifier,
 )
-from isotropy.discovery.search import GridChild
+from isotropy.discovery.search import GridChild, SearchResult
 
 NAMES = "horizontal flip, vertical scramble"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from isotropy.data import AUGMENTATIONS as MOVED_BY
-from isotropy.discovery.search import ScoreTable, State
+from isotropy.discovery.search import State
 from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_published import CODE_ORDER
@@ -18,6 +18,7 @@ from isotropy_papers._search_selection import (
 )
 from isotropy_papers._search_singles import ORDER_NOTE
 from isotropy_papers._search_tables import SINGLES, own_plan, published_plan, table_of
+from isotropy_papers.score_table import ScoreTable
 
 _RETRAINED = 20
 _ROWS = 10_000

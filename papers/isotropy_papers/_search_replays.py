@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from isotropy.discovery.search import ScoreTable, SearchSpace, Strategy
+from isotropy.discovery.search import SearchSpace, Strategy
 from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import digest_of
 from isotropy_papers._search_tables import own_plan, published_plan, stored_table
+from isotropy_papers.score_table import ScoreTable
 
 PUBLISHED_DQN = "published dqn"
 STRATEGIES = (PUBLISHED_DQN, "lattice", "dqn", "random", "tpe")
@@ -43,7 +44,7 @@ class Search:
         Args:
             accuracy: A share.
         """
-        from isotropy.discovery.search._replay import children_needed
+        from isotropy_papers.replay import children_needed
 
         return children_needed(self.accuracies, accuracy)
 
@@ -112,9 +113,8 @@ def _best_epochs(table: ScoreTable) -> ScoreTable:
 
 
 def _searched(table: ScoreTable, strategy: str, seed: int, goal: float | None) -> dict[str, Any]:
-    from isotropy.discovery.search._deep_q import DeepQ
-    from isotropy.discovery.search._replay import replay
-    from isotropy.discovery.search._strategies import strategy_of
+    from isotropy.discovery.search import DeepQ, strategy_of
+    from isotropy_papers.replay import replay
 
     def made(space: SearchSpace, seed: int) -> Strategy:
         if strategy == PUBLISHED_DQN:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.discovery.search import ScoreTable
+from isotropy_papers.score_table import ScoreTable
 
 Shares = NDArray[Any]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from decimal import ROUND_DOWN, Decimal
 
-from isotropy.discovery.search import ScoreTable
 from isotropy.groups import GRID_TRANSFORMATIONS
 from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_published import CODE_ORDER, groups_of
 from isotropy_papers._search_selection import best_on_validation
 from isotropy_papers._search_tables import published_plan, stored_table
+from isotropy_papers.score_table import ScoreTable
 
 _NAMES = tuple(GRID_TRANSFORMATIONS)
 _MORE_COUNTED = 798  # the paper counts 400 biases for each hidden layer, and trains one

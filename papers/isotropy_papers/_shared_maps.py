@@ -12,20 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from isotropy.data import SharingTask
-from isotropy.discovery import (
-    Augerino,
-    LearnedShifts,
-    LeastSquares,
-    PartitionEvidence,
-    averaged,
-    fit_augerino,
-    hard_assignment,
-    relax_sharing,
-    rounded,
-    shared_solutions,
-)
+from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
+from isotropy.discovery.sharing._assignment import hard_assignment, rounded
+from isotropy.discovery.sharing._brute_force import shared_solutions
+from isotropy.discovery.sharing._relaxation import averaged, relax_sharing
 from isotropy.run import generator as make_generator
 from isotropy.run import spawn
+from isotropy_papers.augerino import Augerino
+from isotropy_papers.augmentations import LearnedShifts
+from isotropy_papers.fit_augerino import fit_augerino
 
 Labels: TypeAlias = NDArray[np.int64]
 Draw: TypeAlias = Callable[[int, bool, torch.Generator], SharingTask]

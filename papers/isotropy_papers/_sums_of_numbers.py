@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from isotropy.data import PositionwiseSum, SumOfNumbers, sum_of_numbers
-from isotropy.discovery import Augerino, LearnedPermutations, fit_augerino
-from isotropy.discovery.sharing._module_sharing import learn_module_sharing
-from isotropy.discovery.sharing._partition_fits import FitOptions, fit_partitions
+from isotropy.discovery.sharing import FitOptions, learn_module_sharing
+from isotropy.discovery.sharing._partition_fits import fit_partitions
 from isotropy.discovery.sharing._shared_module import SharedModule
 from isotropy.equivariance import partition_distance
 from isotropy.run import generator
+from isotropy_papers.augerino import Augerino
+from isotropy_papers.augmentations import LearnedPermutations
+from isotropy_papers.fit_augerino import fit_augerino
 
 TASKS = {"sum": False, "signed sum": True}
 TEST_ROWS = 100_000

@@ -11,7 +11,7 @@ from scipy import stats
 
 from isotropy.data import AUGMENTATIONS
 from isotropy.data._idx import write_idx
-from isotropy.discovery.search import ScoreTable, SearchSpace, State
+from isotropy.discovery.search import SearchSpace, State
 from isotropy.groups import GRID_TRANSFORMATIONS, GridTransformation
 from isotropy.nn import GridNetwork
 from isotropy.run import Step
@@ -24,6 +24,7 @@ from isotropy_papers._search_selection import (
     scores,
 )
 from isotropy_papers._search_tables import own_plan, published_plan, stored_table
+from isotropy_papers.score_table import ScoreTable
 
 
 def ignore(step: Step) -> None:

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isotropy.discovery.sharing._bilevel import BilevelOptions
-from isotropy.discovery.sharing._module_sharing import learn_module_sharing
+from isotropy.discovery.sharing import BilevelOptions, learn_module_sharing
 from isotropy.run import Step
 from isotropy_papers import Settings, _sums_of_numbers, experiment
 from isotropy_papers._sums_of_numbers import SumRuns

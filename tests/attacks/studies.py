@@ -25,7 +25,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
-from isotropy.discovery.search import ScoreTable, SearchResult, search_groups
+from isotropy.discovery.search import SearchResult, search_groups
+from isotropy_papers.score_table import ScoreTable
 
 HONEST = Path(__file__).parents[1] / "honest" / "studies"
 _SPEC = importlib.util.spec_from_file_location("write_studies", HONEST / "write_studies.py")

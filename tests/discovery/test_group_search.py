@@ -17,7 +17,7 @@ from torch import Tensor
 
 from isotropy._run import Step, json_text
 from isotropy.certificates._finding_networks import CannotCertify, networks_for
-from isotropy.discovery import Findings, SearchResult, SearchSpace, State, build_model, discover
+from isotropy.discovery import Findings, build_model, discover
 from isotropy.discovery.images import (
     _group_search,
     _group_search_children,
@@ -25,7 +25,7 @@ from isotropy.discovery.images import (
 )
 from isotropy.discovery.images._group_search_claims import GroupClaim
 from isotropy.discovery.images._group_search_space import group_space
-from isotropy.discovery.search import GridChild, Proposal
+from isotropy.discovery.search import ChildProposal, GridChild, SearchResult, SearchSpace, State
 from isotropy.discovery.search._search_result import ScoredChild
 from isotropy.groups import GRID_TRANSFORMATIONS, parse_group
 from isotropy.report import finding_page
@@ -183,7 +183,7 @@ def _pretended(monkeypatch: pytest.MonkeyPatch, scores: dict[tuple[str, ...], fl
 
     def search(child: object, space: SearchSpace, **options: object) -> SearchResult:
         children = [
-            ScoredChild(Proposal(space.network(space.state(*names))), accuracy, 10, 1, 0.0)
+            ScoredChild(ChildProposal(space.network(space.state(*names))), accuracy, 10, 1, 0.0)
             for names, accuracy in scores.items()
         ]
         return SearchResult(space, tuple(children))

@@ -1,4 +1,5 @@
 from isotropy._run._checkpoints import Checkpoint
+from isotropy._run._evaluation_mode import evaluation_mode
 from isotropy._run._files import atomic_write, cache_folder, write_json
 from isotropy._run._folder_contents import replaced_contents
 from isotropy._run._json import json_text
@@ -19,6 +20,7 @@ __all__ = [
     "available_bytes",
     "bytes_of",
     "cache_folder",
+    "evaluation_mode",
     "generator",
     "json_text",
     "one_thread",

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from isotropy._run import evaluation_mode
+
 Model = Callable[[Tensor], Any]
 
 # a model's mode and hooks, and PyTorch's forward mode, are shared by all threads
@@ -44,17 +46,15 @@ def evaluating(model: Model) -> Iterator[None]:
 
 @contextmanager
 def _restoring(model: Model) -> Iterator[None]:
-    modules = [module for whole in modules_of(model) for module in whole.modules()]
-    modes = [module.training for module in modules]
-    held = [(dict(vars(module)), dict(_mapping(module._buffers))) for module in modules]
-    try:
-        for module in modules:
-            module.training = False
-        yield
-    finally:
-        for module, mode, (attributes, buffers) in zip(modules, modes, held, strict=True):
-            _restore(module, attributes, buffers)
-            module.training = mode
+    wholes = modules_of(model)
+    modules = [module for whole in wholes for module in whole.modules()]
+    with evaluation_mode(*wholes):
+        held = [(dict(vars(module)), dict(_mapping(module._buffers))) for module in modules]
+        try:
+            yield
+        finally:
+            for module, (attributes, buffers) in zip(modules, held, strict=True):
+                _restore(module, attributes, buffers)
 
 
 def _restore(module: nn.Module, attributes: dict[str, Any], buffers: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback, Step
+from isotropy._run import ProgressCallback, Step, evaluation_mode
 from isotropy.evidence._batch_curvature import BatchCurvature, places_of_whole
 from isotropy.evidence._batches import Batches, batches_of
 from isotropy.evidence._captured import (
@@ -243,16 +243,11 @@ def _added(counts: Tensor, more: Tensor) -> Tensor:
 @contextmanager
 def _evaluating(model: nn.Module) -> Iterator[None]:
     """Evaluation mode, gradients on, full precision; all as before afterwards."""
-    training = [module for module in model.modules() if module.training]
-    model.eval()
     device = next((p.device.type for p in model.parameters()), "cpu")
-    try:
-        with (
-            torch.inference_mode(False),
-            torch.enable_grad(),
-            torch.autocast(device, enabled=False),
-        ):
-            yield
-    finally:
-        for module in training:
-            module.training = True
+    with (
+        evaluation_mode(model),
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        torch.autocast(device, enabled=False),
+    ):
+        yield

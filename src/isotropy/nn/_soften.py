@@ -11,6 +11,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
+from isotropy._run import evaluation_mode
 from isotropy.groups import Group, parse_group
 from isotropy.nn._emlp import EMLP
 from isotropy.nn._free_paths import SMALL
@@ -18,7 +19,6 @@ from isotropy.nn._path_sum import PathSum
 from isotropy.nn._soft_layers import FREE, STRICT
 from isotropy.nn._soften_maps import (
     GRID_SUBGROUPS,
-    evaluation,
     map_lengths,
     map_shapes,
     observed,
@@ -269,7 +269,7 @@ def _paths(layers: Mapping[str, nn.Module], flexible: Flexible) -> dict[str, nn.
 def _require_output(name: str, path: nn.Module, x: Tensor, y: Tensor) -> None:
     """Refuse a flexible path that does not map what a layer maps."""
     try:
-        with evaluation(path):
+        with evaluation_mode(path), torch.no_grad():
             found = tuple(path(x).shape)
     except (RuntimeError, ValueError, IndexError) as error:
         raise ValueError(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -11,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
-from isotropy._run import require_memory
+from isotropy._run import evaluation_mode, require_memory
 from isotropy.nn._free_paths import CosetConv2d, SliceConv2d
 from isotropy.nn._group_conv import GroupConv2d
 from isotropy.nn._group_linear import GroupLinear
@@ -79,25 +78,12 @@ def observed(
         for name, layer in layers.items()
     ]
     try:
-        with evaluation(model):
+        with evaluation_mode(model), torch.no_grad():
             model(example)
     finally:
         for handle in handles:
             handle.remove()
     return found
-
-
-@contextmanager
-def evaluation(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode without gradients for a while: statistics of batches stay as they are."""
-    training = [module for module in model.modules() if module.training]
-    try:
-        model.eval()
-        with torch.no_grad():
-            yield
-    finally:
-        for module in training:
-            module.training = True
 
 
 def map_shapes(model: nn.Module, example: Tensor | None) -> dict[str, Shapes]:

@@ -12,7 +12,8 @@ from isotropy.report._figure_files import png_path, save_figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from isotropy.discovery.layerwise import LayerShares, LayerType, LayerwiseResult
+    from isotropy.discovery.layerwise import LayerType, LayerwiseResult
+    from isotropy.discovery.layerwise._layerwise_result import LayerShares
 
 # The colours of Okabe and Ito, which the colour-blind can tell apart.
 _COLOURS = {

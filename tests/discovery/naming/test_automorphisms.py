@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sympy.combinatorics import Permutation, PermutationGroup
 
-from isotropy.discovery.naming import _automorphisms
-from isotropy.discovery.naming._automorphisms import Automorphisms, automorphisms
+from isotropy.discovery.naming import _automorphisms, automorphisms
+from isotropy.discovery.naming._automorphisms import Automorphisms
 from isotropy.discovery.naming._permutation_parts import (
     chain_order,
     copies_of_first_orbit,

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import ArrayLike, NDArray
 
-from isotropy.discovery.naming._automorphisms import Automorphisms, automorphisms
+from isotropy.discovery.naming import SharingName, automorphisms, name_sharing
+from isotropy.discovery.naming._automorphisms import Automorphisms
 from isotropy.discovery.naming._motion_words import motion
-from isotropy.discovery.naming._naming import SharingName, name_sharing
 from isotropy.discovery.naming._partial_shift import partial_shift
 from isotropy.discovery.naming._position_words import column_words, joined, listed, position_words
 from isotropy.discovery.naming._row_rep import RowRep

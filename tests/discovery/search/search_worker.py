@@ -15,9 +15,7 @@ from pathlib import Path
 
 import torch
 
-from isotropy.discovery.search import SearchSpace, Trained
-from isotropy.discovery.search._search_groups import search_groups
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search import ChildProposal, SearchSpace, Trained, search_groups
 
 GROUPS = ("rotation", "horizontal flip", "vertical flip", "horizontal scramble")
 SPACE = SearchSpace((1, 4, 4), GROUPS, ((4,),))
@@ -32,7 +30,7 @@ class InOrder:
         self.keeps_weights = keeps_weights
 
     def propose(self, scores, taken):
-        every = map(Proposal, self.space.states())
+        every = map(ChildProposal, self.space.states())
         return next((one for one in every if one not in scores and one not in taken), None)
 
 
@@ -67,6 +65,20 @@ class FakeChild:
 def accuracy(state, seed):
     digest = hashlib.sha256(f"{state.key} {seed}".encode()).digest()
     return int.from_bytes(digest[:4], "big") / 2**32
+
+
+def expected():
+    """What each child must give in a search of seed 0, worked out without a search."""
+    return {
+        ChildProposal(state): accuracy(state, child_seed(0, SPACE, state))
+        for state in SPACE.states()
+    }
+
+
+def child_seed(seed, space, state):
+    """The seed of a child, by its definition."""
+    text = f"{seed}\n{space.digest()}\n{state.key}"
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def weights(state):

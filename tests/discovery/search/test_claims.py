@@ -5,9 +5,9 @@ from datetime import datetime
 import pytest
 import sqlalchemy
 
-from isotropy.discovery.search._claims import Claims
 from isotropy.discovery.search._database import opened
-from isotropy.discovery.search._tables import CLAIMS
+from isotropy.discovery.search._study_tables import CLAIMS
+from isotropy.discovery.search._worker_claims import Claims
 
 
 @pytest.fixture

@@ -7,12 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.discovery.search import SearchSpace, State
-from isotropy.discovery.search._by_network import ByNetwork
-from isotropy.discovery.search._deep_q import CODE_EPSILON, NETWORK_EPSILON, PAPER_EPSILON, DeepQ
+from isotropy.discovery.search import (
+    ByNetwork,
+    ChildProposal,
+    DeepQ,
+    SearchSpace,
+    State,
+    strategy_of,
+)
+from isotropy.discovery.search._deep_q import CODE_EPSILON, NETWORK_EPSILON, PAPER_EPSILON
 from isotropy.discovery.search._q_network import QNetwork
-from isotropy.discovery.search._random_search import RandomSearch
-from isotropy.discovery.search._strategy import Proposal
 
 GROUPS = (
     *("rotation", "horizontal flip", "vertical flip", "horizontal scramble", "vertical scramble"),
@@ -66,7 +70,7 @@ def test_by_network_memory_and_schedule_follow_from_scores_alone():
     search.propose(scores, ())
     restarted = small(SPACE, 0)
     ByNetwork(restarted, SPACE.network).propose(scores, ())
-    known = [state for state in SPACE.states() if Proposal(SPACE.network(state)) in scores]
+    known = [state for state in SPACE.states() if ChildProposal(SPACE.network(state)) in scores]
     assert len(known) > len(scores) == len({SPACE.network(state) for state in known})
     expected = {
         (a, k, b) for a in known for k, b in enumerate(SPACE.neighbours(a)) if b in set(known)
@@ -99,7 +103,9 @@ def test_it_finds_the_best_state_where_chance_does_not():
     quick = {"epsilon": ((0, 1.0), (20, 0.2)), "updates": 20, "scale": 1.0, "rate": 1e-2}
     seeds = range(8)
     learned = [list(searched(small(SPACE, seed, **quick), 50).values()) for seed in seeds]
-    chance = [list(searched(RandomSearch(SPACE, seed), 50).values()) for seed in seeds]
+    chance = [
+        list(searched(strategy_of("random", SPACE, seed=seed), 50).values()) for seed in seeds
+    ]
     # By chance 50 of 128 states hold the best one in 39 % of searches.
     assert sum(max(one) > best - 1e-9 for one in learned) >= 7
     assert np.mean([one[20:] for one in learned]) > np.mean([one[20:] for one in chance]) + 0.008
@@ -107,7 +113,7 @@ def test_it_finds_the_best_state_where_chance_does_not():
 
 def test_it_starts_without_groups_and_ends_when_all_states_are_known():
     scores = searched(small(SPACE, 2, epsilon=((0, 0.0),), patience=5), 1000)
-    assert next(iter(scores)) == Proposal(State())
+    assert next(iter(scores)) == ChildProposal(State())
     assert len(scores) == 2 ** len(GROUPS)
 
 

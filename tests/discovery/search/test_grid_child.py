@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from isotropy.discovery import GridChild, SearchSpace, State, Training
+from isotropy.discovery.search import GridChild, SearchSpace, State, Training
 
 SPACE = SearchSpace((1, 8, 8), ("rotation", "vertical flip"), ((4,),))
 

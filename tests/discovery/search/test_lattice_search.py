@@ -3,13 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isotropy.discovery.search import SearchSpace, State
-from isotropy.discovery.search._lattice_search import LatticeSearch
+from isotropy.discovery.search import ChildProposal, LatticeSearch, SearchSpace, State, strategy_of
 from isotropy.discovery.search._lattice_surrogate import predict, weights
-from isotropy.discovery.search._random_search import RandomSearch
-from isotropy.discovery.search._replay import replay
-from isotropy.discovery.search._score_table import ScoreTable
-from isotropy.discovery.search._strategy import Proposal
+from isotropy_papers.replay import replay
+from isotropy_papers.score_table import ScoreTable
 
 GROUPS = (
     *("rotation", "horizontal flip", "vertical flip", "horizontal translation"),
@@ -37,7 +34,13 @@ def test_it_finds_the_best_network_with_far_fewer_children_than_chance():
     table = made_up()
     best = [table.best(seed) for seed in range(4)]
     lattice = replay(table, LatticeSearch, seeds=4, children=40)
-    chance = replay(table, RandomSearch, seeds=4, children=300, by_network=False)
+    chance = replay(
+        table,
+        lambda space, seed: strategy_of("random", space, seed=seed),
+        seeds=4,
+        children=300,
+        by_network=False,
+    )
     assert 3 * lattice.needed(best).median < chance.needed(best).median
 
 
@@ -50,7 +53,7 @@ def test_halving_spends_less_than_it_proposes():
         seen = set()
         for proposal in one.proposals[1:]:
             assert (proposal.epochs is None) == (proposal.start == proposal.state)
-            assert proposal.epochs == 1 or Proposal(proposal.state, 1) in seen
+            assert proposal.epochs == 1 or ChildProposal(proposal.state, 1) in seen
             seen.add(proposal)
 
 
@@ -59,7 +62,7 @@ def test_all_networks_are_trained_in_full_in_the_end(rungs):
     groups = ("rotation", "horizontal flip", "vertical flip", "vertical scramble")
     space = SearchSpace((1, 8, 8), groups, ((4,), (6,)))
     search = LatticeSearch(space, 0, beam=2, rungs=rungs)
-    scores: dict[Proposal, float] = {}
+    scores: dict[ChildProposal, float] = {}
     while (proposal := search.propose(scores, ())) is not None:
         assert proposal not in scores
         scores[proposal] = 0.8 - 0.05 * len(proposal.state.groups)

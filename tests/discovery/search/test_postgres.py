@@ -9,14 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from isotropy.discovery.search import State
-from isotropy.discovery.search._claims import Claims
+from isotropy.discovery.search import ChildProposal, SearchResult, State, search_groups
 from isotropy.discovery.search._database import opened
-from isotropy.discovery.search._search_groups import child_seed, search_groups
-from isotropy.discovery.search._search_result import SearchResult
 from isotropy.discovery.search._shared_study import SharedStudy
-from isotropy.discovery.search._strategy import Proposal
 from isotropy.discovery.search._study import shared_study
+from isotropy.discovery.search._worker_claims import Claims
 
 
 @pytest.fixture(scope="module")
@@ -52,14 +49,11 @@ def test_workers_share_a_study_on_a_server_and_one_is_killed(fakes, workers, url
     log = tmp_path / "log"
     victim = workers(url, log, 4, hang=1)
     result = SearchResult.of(url)
-    space = fakes.SPACE
-    assert {child.proposal: child.accuracy for child in result.children} == {
-        Proposal(state): fakes.accuracy(state, child_seed(0, space, state))
-        for state in space.states()
-    }
+    accuracies = {child.proposal: child.accuracy for child in result.children}
+    assert accuracies == fakes.expected()
     assert (result.failed, result.running) == (1, 0)
     ended = [key for _, key in fakes.noted(log, "ended")]
-    assert sorted(ended) == sorted(state.key for state in space.states())
+    assert sorted(ended) == sorted(state.key for state in fakes.SPACE.states())
     assert sorted(key for _, key in fakes.noted(log, "began")) == sorted([*ended, victim])
 
 
@@ -82,7 +76,7 @@ def test_one_of_many_gets_a_claim_on_a_server(url):
 
 
 def test_no_more_claims_than_wanted_at_once(fakes, url):
-    wanted = [Proposal(state) for state in fakes.SPACE.states()][:8]
+    wanted = [ChildProposal(state) for state in fakes.SPACE.states()][:8]
     settings = {"space": fakes.SPACE.description(), "child": "", "seed": 0, "by_network": True}
     with opened(url) as database:
         barrier, found = threading.Barrier(8), []
@@ -129,7 +123,7 @@ def test_weights_and_settings_on_a_server(fakes, url, tmp_path):
 
         def propose(self, scores, taken):
             rotation = State(("rotation",))
-            plan = [Proposal(rotation, 1), Proposal(rotation, start=rotation)]
+            plan = [ChildProposal(rotation, 1), ChildProposal(rotation, start=rotation)]
             return next((one for one in plan if one not in scores), None)
 
     starts = []

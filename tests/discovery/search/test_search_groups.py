@@ -3,14 +3,19 @@ import sqlalchemy
 
 from isotropy._run import Step
 from isotropy.discovery.images._group_search_progress import SearchProgress
-from isotropy.discovery.search import LatticeSearch, SearchSpace, State, Trained
+from isotropy.discovery.search import (
+    ChildProposal,
+    LatticeSearch,
+    SearchResult,
+    SearchSpace,
+    State,
+    Trained,
+    search_groups,
+)
 from isotropy.discovery.search._database import opened
-from isotropy.discovery.search._search_groups import child_seed, search_groups
-from isotropy.discovery.search._search_result import SearchResult
 from isotropy.discovery.search._shared_study import SharedStudy
-from isotropy.discovery.search._strategy import Proposal
 from isotropy.discovery.search._study import existing_study, shared_study
-from isotropy.discovery.search._tables import CLAIMS
+from isotropy.discovery.search._study_tables import CLAIMS
 
 FLIP = State(("vertical flip",))
 
@@ -30,18 +35,9 @@ def accuracies(result):
     return {child.proposal: child.accuracy for child in result.children}
 
 
-def expected(fakes):
-    """What each child must give, worked out without a search."""
-    space = fakes.SPACE
-    return {
-        Proposal(state): fakes.accuracy(state, child_seed(0, space, state))
-        for state in space.states()
-    }
-
-
 def test_every_state_is_trained_once_in_order(fakes, tmp_path):
     result = search(fakes, tmp_path)
-    assert list(accuracies(result).items()) == list(expected(fakes).items())
+    assert list(accuracies(result).items()) == list(fakes.expected().items())
     assert [key for _, key in fakes.noted(tmp_path / "log", "began")] == [
         state.key for state in fakes.SPACE.states()
     ]
@@ -104,7 +100,7 @@ def test_an_accuracy_that_is_none_is_refused(fakes, tmp_path, value):
 def test_a_strategy_that_repeats_itself_is_refused(fakes, tmp_path):
     class Stubborn:
         def propose(self, scores, taken):
-            return Proposal(State())
+            return ChildProposal(State())
 
     with pytest.raises(ValueError, match="expected a strategy that proposes what is not trained"):
         search(fakes, tmp_path, strategy=Stubborn())
@@ -118,9 +114,9 @@ class ShortThenLong:
 
     def propose(self, scores, taken):
         plan = [
-            Proposal(FLIP, epochs=1),
-            Proposal(FLIP, start=FLIP),
-            Proposal(State(("rotation",)), start=FLIP),
+            ChildProposal(FLIP, epochs=1),
+            ChildProposal(FLIP, start=FLIP),
+            ChildProposal(State(("rotation",)), start=FLIP),
         ]
         return next((one for one in plan if one not in scores and one not in taken), None)
 
@@ -170,11 +166,11 @@ def test_a_watched_child_says_how_long_it_trains_where_the_child_does(fakes, tmp
 @pytest.mark.parametrize("strategy", ["dqn", "lattice", "random", "tpe"])
 def test_every_search_begins_with_the_network_without_groups(fakes, tmp_path, strategy):
     result = search(fakes, tmp_path, strategy=strategy, children=1)
-    assert result.baseline == expected(fakes)[Proposal(State())]
+    assert result.baseline == fakes.expected()[ChildProposal(State())]
 
 
 def test_while_another_trains_the_network_without_groups_a_worker_goes_on(fakes, tmp_path):
-    path, baseline = tmp_path / "other.db", Proposal(State())
+    path, baseline = tmp_path / "other.db", ChildProposal(State())
     child = fakes.FakeChild(tmp_path / "other log")
     settings = {
         "space": fakes.SPACE.description(),
@@ -197,7 +193,7 @@ def test_a_child_that_is_scored_with_another_start_is_told_and_not_trained_again
 
     class TwoStarts:
         def propose(self, scores, taken):
-            plan = [Proposal(FLIP, start=start) for start in (State(), State(("rotation",)))]
+            plan = [ChildProposal(FLIP, start=start) for start in (State(), State(("rotation",)))]
             asked.append([scores.get(one) for one in plan])
             return next((one for one in plan if one not in scores), None)
 
@@ -218,7 +214,7 @@ def test_after_two_failures_a_search_goes_on_without_the_child(fakes, tmp_path):
         with pytest.raises(ZeroDivisionError):
             search(fakes, tmp_path, Failing(tmp_path / "log"), children=4)
     result = search(fakes, tmp_path, Failing(tmp_path / "log"), children=4)
-    others = [one for one in expected(fakes) if one.state != FLIP]
+    others = [one for one in fakes.expected() if one.state != FLIP]
     assert list(accuracies(result)) == others[:4]
     assert (result.failed, result.running) == (2, 0)
 
@@ -235,7 +231,7 @@ def test_a_worker_that_lost_its_claim_before_it_began_goes_on_quietly(fakes, tmp
 
     monkeypatch.setattr(SharedStudy, "begin", losing)
     result = search(fakes, tmp_path, children=3)
-    assert list(accuracies(result)) == list(expected(fakes))[:3]
+    assert list(accuracies(result)) == list(fakes.expected())[:3]
     assert result.failed == 0
     assert len(fakes.noted(tmp_path / "log", "began")) == 3
 
@@ -271,7 +267,7 @@ def test_of_four_workers_one_is_killed_and_every_state_is_trained(fakes, workers
     log, storage = tmp_path / "log", tmp_path / "study.db"
     victim = workers(storage, log, 4, hang=1)
     result = SearchResult.of(storage)
-    assert accuracies(result) == expected(fakes)
+    assert accuracies(result) == fakes.expected()
     assert (result.failed, result.running) == (1, 0)
     ended = [key for _, key in fakes.noted(log, "ended")]
     assert sorted(ended) == sorted(state.key for state in fakes.SPACE.states())
@@ -286,7 +282,7 @@ def test_a_search_whose_only_worker_was_killed_goes_on(fakes, workers, tmp_path)
     assert workers(storage, log, 1, hang=6) == keys[5]
     assert [key for _, key in fakes.noted(log, "ended")] == keys[:5]
     result = search(fakes, tmp_path)
-    assert accuracies(result) == expected(fakes)
+    assert accuracies(result) == fakes.expected()
     assert (result.failed, result.running) == (1, 0)
     assert sorted(key for _, key in fakes.noted(log, "began")) == sorted([*keys, keys[5]])
 
@@ -309,7 +305,7 @@ def test_several_hidden_grids_are_searched_too(fakes, tmp_path):
 def test_a_strategy_that_repeats_itself_is_refused_by_network_too(fakes, tmp_path, by_network):
     class Stubborn:
         def propose(self, scores, taken):
-            return Proposal(FLIP)
+            return ChildProposal(FLIP)
 
     with pytest.raises(ValueError, match="expected a strategy that proposes what is not trained"):
         search(fakes, tmp_path, strategy=Stubborn(), by_network=by_network)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from isotropy.discovery import SearchSpace, State
+from isotropy.discovery.search import SearchSpace, State
 from isotropy.groups import GRID_TRANSFORMATIONS
 from isotropy.nn import grid_sharing
 

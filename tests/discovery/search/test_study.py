@@ -8,22 +8,28 @@ import pytest
 import sqlalchemy
 import torch
 
-from isotropy.discovery.search import SearchSpace, State, _database, _shared_study
+from isotropy.discovery.search import (
+    ChildProposal,
+    SearchResult,
+    SearchSpace,
+    State,
+    StrategySampler,
+    _database,
+    _shared_study,
+    search_groups,
+)
 from isotropy.discovery.search._database import opened
-from isotropy.discovery.search._random_search import RandomSearch
-from isotropy.discovery.search._sampler import StrategySampler
-from isotropy.discovery.search._search_groups import child_seed, search_groups
-from isotropy.discovery.search._search_result import ScoredChild, SearchResult
+from isotropy.discovery.search._search_groups import child_seed
+from isotropy.discovery.search._search_result import ScoredChild
 from isotropy.discovery.search._shared_study import SharedStudy
-from isotropy.discovery.search._strategy import Proposal
 from isotropy.discovery.search._study import SETTINGS as STUDY_SETTINGS
 from isotropy.discovery.search._study import _settle, settings_of, shared_study
-from isotropy.discovery.search._tables import CLAIMS
+from isotropy.discovery.search._study_tables import CLAIMS
 from isotropy.discovery.search._trials import proposal_of_key
 
 SPACE = SearchSpace((1, 4, 4), ("rotation", "vertical flip"), ((4,), (2,)))
 SETTINGS = {"space": SPACE.description(), "child": "a child", "seed": 0, "by_network": True}
-ROTATION = Proposal(State(("rotation",)))
+ROTATION = ChildProposal(State(("rotation",)))
 
 
 @pytest.fixture(autouse=True)
@@ -88,7 +94,7 @@ def test_keys_give_their_proposals_back():
     for state in SPACE.states():
         for epochs in (None, 1, 12):
             for start in (None, State(), state):
-                proposal = Proposal(state, epochs, start)
+                proposal = ChildProposal(state, epochs, start)
                 assert proposal_of_key(proposal.key) == proposal
 
 
@@ -177,9 +183,9 @@ def test_a_report_waits_longer_for_the_database_than_anything_else(database, mon
 def test_no_more_children_are_claimed_than_wanted(database):
     first, second = worker(database), worker(database)
     assert first.claim(ROTATION, 1)
-    assert not second.claim(Proposal(State()), 1)
+    assert not second.claim(ChildProposal(State()), 1)
     assert second.read().taken == (ROTATION,)
-    assert second.claim(Proposal(State()), 2)
+    assert second.claim(ChildProposal(State()), 2)
 
 
 def test_a_worker_that_wakes_late_leaves_its_successors_trial_alone(database):
@@ -196,13 +202,13 @@ def test_a_worker_that_wakes_late_leaves_its_successors_trial_alone(database):
 
 def test_a_child_is_trained_once_whatever_it_starts_from(database):
     first, second = worker(database), worker(database)
-    one, two = (Proposal(ROTATION.state, start=start) for start in (State(), State((), 1)))
+    one, two = (ChildProposal(ROTATION.state, start=start) for start in (State(), State((), 1)))
     assert first.claim(one, None)
     assert not second.claim(two, None)
     assert second.read().taken == (one,)
     assert first.finish(first.begin(one, {}), one, 0.5, {})
     assert not second.claim(two, None)
-    assert second.claim(Proposal(ROTATION.state, 1, State()), None)
+    assert second.claim(ChildProposal(ROTATION.state, 1, State()), None)
 
 
 def test_trials_without_a_living_claim_are_ended(database):
@@ -210,7 +216,7 @@ def test_trials_without_a_living_claim_are_ended(database):
     assert dead.claim(ROTATION, None)
     dead.begin(ROTATION, {})
     expire(database)
-    other = Proposal(State())
+    other = ChildProposal(State())
     assert alive.claim(other, None)
     alive.begin(other, {})
     assert reader.result().running == 1
@@ -244,7 +250,7 @@ def test_a_study_that_takes_a_deleted_ones_place_knows_nothing_of_it(database):
     assert later.read().taken == ()
     assert later.claim(ROTATION, None)
     assert later.finish(later.begin(ROTATION, {}), ROTATION, 0.5, {})
-    assert later.start_of(Proposal(State(), start=ROTATION.state)) is None
+    assert later.start_of(ChildProposal(State(), start=ROTATION.state)) is None
 
 
 def test_a_study_is_settled_once_and_not_by_a_worker_that_wakes_late(database):
@@ -274,7 +280,7 @@ def test_a_worker_is_not_refused_where_another_settles_meanwhile(database, monke
 def test_a_result_is_read_without_a_worker(database, tmp_path, fakes):
     path = tmp_path / "study.db"
     child = fakes.FakeChild(tmp_path / "log")
-    found = search_groups(child, SPACE, strategy=RandomSearch(SPACE, 0), storage=path)
+    found = search_groups(child, SPACE, strategy="random", storage=path)
     assert SearchResult.of(path) == found
     assert SearchResult.of(path, "search", SPACE) == found
     with pytest.raises(ValueError, match="got 'other' where there are: 'search'"):
@@ -284,7 +290,7 @@ def test_a_result_is_read_without_a_worker(database, tmp_path, fakes):
 
 
 def child(groups, accuracy, epochs=4, hidden=0):
-    return ScoredChild(Proposal(State(groups, hidden), epochs), accuracy, 5, epochs, 1.0)
+    return ScoredChild(ChildProposal(State(groups, hidden), epochs), accuracy, 5, epochs, 1.0)
 
 
 def test_the_best_are_different_networks_at_their_longest_training():
@@ -309,9 +315,9 @@ def test_the_best_are_different_networks_at_their_longest_training():
 
 
 def test_a_short_training_does_not_outrank_full_ones():
-    short = ScoredChild(Proposal(State(("rotation",)), 1), 0.9, 5, 1, 1.0)
-    full = ScoredChild(Proposal(State()), 0.5, 5, 4, 1.0)
-    longer = ScoredChild(Proposal(State(), 9), 0.8, 5, 9, 1.0)
+    short = ScoredChild(ChildProposal(State(("rotation",)), 1), 0.9, 5, 1, 1.0)
+    full = ScoredChild(ChildProposal(State()), 0.5, 5, 4, 1.0)
+    longer = ScoredChild(ChildProposal(State(), 9), 0.8, 5, 9, 1.0)
     found = SearchResult(SPACE, (short, full, longer))
     assert found.top(3) == (full,)
     assert (found.best, found.baseline) == (full, 0.5)
@@ -333,13 +339,13 @@ def test_the_sampler_keeps_epochs_and_start_and_sees_what_runs():
     class Recording:
         def propose(self, scores, taken):
             seen.append((dict(scores), set(taken)))
-            return Proposal(State(("rotation",)), epochs=len(seen), start=State())
+            return ChildProposal(State(("rotation",)), epochs=len(seen), start=State())
 
     sampler = StrategySampler(Recording(), SPACE)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     running, ended = study.ask(), study.ask()
     first, second = sampler.proposal(running), sampler.proposal(ended)
-    assert second == Proposal(State(("rotation",)), 2, State())
+    assert second == ChildProposal(State(("rotation",)), 2, State())
     study.tell(ended, 0.5)
     sampler.proposal(study.ask())
     assert seen == [({}, set()), ({}, {first}), ({second: 0.5}, {first})]
@@ -351,7 +357,7 @@ def test_an_enqueued_trial_and_parameters_beside_the_space_are_left_to_the_user(
     wanted = State(("vertical flip",), 1)
     study.enqueue_trial(SPACE.params(wanted))
     trial = study.ask()
-    assert sampler.proposal(trial) == Proposal(wanted)
+    assert sampler.proposal(trial) == ChildProposal(wanted)
     assert 0 <= trial.suggest_float("rate", 0, 1) <= 1
 
 

@@ -5,9 +5,7 @@ import logging
 import numpy as np
 import pytest
 
-from isotropy.discovery.search import SearchSpace
-from isotropy.discovery.search._by_network import ByNetwork
-from isotropy.discovery.search._random_search import RandomSearch
+from isotropy.discovery.search import ByNetwork, SearchSpace, strategy_of
 from isotropy.discovery.search._tpe import TPE
 
 optuna = pytest.importorskip("optuna")
@@ -33,7 +31,7 @@ def needed(strategy):
 
 def test_it_learns_which_groups_are_good():
     tpe = np.mean([needed(TPE(SPACE, seed)) for seed in range(8)])
-    random = np.mean([needed(RandomSearch(SPACE, seed)) for seed in range(8)])
+    random = np.mean([needed(strategy_of("random", SPACE, seed=seed)) for seed in range(8)])
     assert tpe < 0.8 * random
 
 
@@ -46,9 +44,9 @@ def test_scores_of_another_study_are_not_mixed_in():
 
 
 def _proposal(state):
-    from isotropy.discovery.search._strategy import Proposal
+    from isotropy.discovery.search import ChildProposal
 
-    return Proposal(state)
+    return ChildProposal(state)
 
 
 def test_optuna_says_nothing_and_one_try_is_enough_to_end(monkeypatch):

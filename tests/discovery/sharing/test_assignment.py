@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 from scipy.stats import entropy
 
-from isotropy.discovery import (
+from isotropy.discovery.sharing._assignment import (
     canonical_labels,
     hard_assignment,
     rank_penalty,

@@ -9,7 +9,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from isotropy.discovery import LeastSquares, best_partition, set_partitions, shared_solutions
+from isotropy.discovery.sharing import LeastSquares
+from isotropy.discovery.sharing._brute_force import best_partition, set_partitions, shared_solutions
 
 Array = NDArray[np.float64]
 

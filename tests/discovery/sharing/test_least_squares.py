@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy.discovery import LeastSquares
+from isotropy.discovery.sharing import LeastSquares
 
 
 def data(*shape: int, seed: int = 0) -> Tensor:

@@ -14,16 +14,17 @@ from torch import Tensor, nn
 
 from isotropy._run import Step, generator
 from isotropy.data._sum_of_numbers import PositionwiseSum, sum_of_numbers
+from isotropy.discovery.sharing import BilevelOptions, FitOptions, learn_module_sharing
 from isotropy.discovery.sharing._assignment import canonical_labels
-from isotropy.discovery.sharing._bilevel import BilevelOptions, search_assignments
-from isotropy.discovery.sharing._module_sharing import ModuleSharingResult, learn_module_sharing
+from isotropy.discovery.sharing._bilevel import search_assignments
+from isotropy.discovery.sharing._module_sharing import ModuleSharingResult
 from isotropy.discovery.sharing._neighbour_partitions import (
     merged_partitions,
     moved_partitions,
     split_partitions,
 )
 from isotropy.discovery.sharing._partition_choice import PartitionScores, refined_partition
-from isotropy.discovery.sharing._partition_fits import FitOptions, fit_partitions
+from isotropy.discovery.sharing._partition_fits import fit_partitions
 from isotropy.discovery.sharing._shared_module import SharedModule
 from isotropy.equivariance import partition_distance
 

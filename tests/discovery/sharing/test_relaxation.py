@@ -9,16 +9,15 @@ from torch import Tensor
 
 from isotropy._run import Step, generator
 from isotropy.data import shared_means
-from isotropy.discovery import (
-    LeastSquares,
-    averaged,
+from isotropy.discovery.sharing import LeastSquares
+from isotropy.discovery.sharing._assignment import (
     hard_assignment,
     rank_penalty,
-    relax_sharing,
     rounded,
     row_entropy,
     row_softmax,
 )
+from isotropy.discovery.sharing._relaxation import averaged, relax_sharing
 from isotropy.equivariance import partition_distance
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isotropy.discovery.search import ScoreTable, SearchResult
+from isotropy.discovery.search import SearchResult
+from isotropy_papers.score_table import ScoreTable
 
 FOLDER = Path(__file__).parent
 SPEC = importlib.util.spec_from_file_location("write_studies", FOLDER / "write_studies.py")

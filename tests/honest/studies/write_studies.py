@@ -22,13 +22,13 @@ import torch
 from isotropy.discovery.search import (
     GridChild,
     LatticeSearch,
-    ScoreTable,
     SearchResult,
     SearchSpace,
     Trained,
     Training,
     search_groups,
 )
+from isotropy_papers.score_table import ScoreTable
 
 FOLDER = Path(__file__).parent
 SPACE = SearchSpace((1, 4, 4), ("rotation", "horizontal flip", "vertical flip"), ((4,), (2,)))

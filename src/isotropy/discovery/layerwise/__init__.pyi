@@ -1,9 +1,8 @@
 from isotropy.discovery.layerwise._layer_types import LayerType, layer_table, layer_types
-from isotropy.discovery.layerwise._layerwise_result import LayerShares, LayerwiseResult
+from isotropy.discovery.layerwise._layerwise_result import LayerwiseResult
 from isotropy.discovery.layerwise._learn_layers import learn_layers
 
 __all__ = [
-    "LayerShares",
     "LayerType",
     "LayerwiseResult",
     "layer_table",

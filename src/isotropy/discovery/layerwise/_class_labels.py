@@ -11,10 +11,6 @@ from torch import Tensor
 def require_labels(y: Any, samples: int) -> Tensor:
     """Labels as whole numbers, one for each sample.
 
-    Args:
-        y: A tensor, an array or a list.
-        samples: How many there should be.
-
     Raises:
         TypeError: If they are not whole numbers.
         ValueError: If there are more or fewer.

@@ -141,10 +141,6 @@ def relative_numbers(
 def path_weights(model: nn.Module, tensors: Iterable[str]) -> dict[str, dict[str, list[str]]]:
     """Those of some tensors that are weights of a path, by ``PathSum`` and path.
 
-    Args:
-        model: The network.
-        tensors: Names of parameters.
-
     Raises:
         ValueError: If the network has no ``PathSum`` or no such parameter, or none is a weight.
     """

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from isotropy._run import evaluation_mode
 from isotropy.discovery.layerwise._class_labels import require_labels
-from isotropy.discovery.layerwise._evaluation_mode import evaluating
 from isotropy.discovery.layerwise._image_units import ImageUnits
 from isotropy.discovery.layerwise._layer_types import LayerType, layer_table
 from isotropy.evidence import LearnedPriors
@@ -87,7 +87,7 @@ class LayerwiseResult:
         """
         like = next(self.model.parameters())
         images = self.units(x)
-        with evaluating(self.model):
+        with evaluation_mode(self.model), torch.no_grad():
             outputs = [self.model(part.to(like)) for part in images.split(_IMAGES_AT_ONCE)]
         return torch.cat(outputs).log_softmax(1)
 

@@ -9,10 +9,9 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback, generator
+from isotropy._run import ProgressCallback, evaluation_mode, generator
 from isotropy.discovery.layerwise._augmented_batches import AugmentedBatches
 from isotropy.discovery.layerwise._class_labels import class_places, require_labels
-from isotropy.discovery.layerwise._evaluation_mode import evaluating
 from isotropy.discovery.layerwise._image_units import ImageUnits
 from isotropy.discovery.layerwise._layer_types import (
     bare,
@@ -240,7 +239,7 @@ def made_network(
 
 def _outputs(model: nn.Module, images: Tensor) -> int:
     """How many outputs a network has, from a look at one image."""
-    with evaluating(model):
+    with evaluation_mode(model), torch.no_grad():
         outputs = model(images[:1])
     if not isinstance(outputs, Tensor) or outputs.ndim != 2:
         got = tuple(outputs.shape) if isinstance(outputs, Tensor) else type(outputs).__name__

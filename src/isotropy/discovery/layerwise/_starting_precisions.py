@@ -108,9 +108,6 @@ def begin_with_strict_paths(model: nn.Module) -> None:
     layers hardly tells its inputs apart, and few images do not suffice to wake it up. With weights
     n times as large it begins as the strict network would.
 
-    Args:
-        model: The network, with weights as they were drawn.
-
     Example:
         >>> layer = PathSum({"fc": MapLinear(1, 1, 4), "conv": nn.Conv2d(1, 1, 3)}, average=True)
         >>> before = layer.paths["conv"].weight.clone()

@@ -81,11 +81,6 @@ _ANY, _SWAPS = "any permutation", "swaps"
 def motion(core: Group, copies: Sequence[IntArray], count: int) -> Motion:
     """Describe a group that moves one or more sets of ``count`` positions in the same way.
 
-    Args:
-        core: The group, on k places.
-        copies: The sets, each as k positions in the order of the places.
-        count: The number of positions there are.
-
     Example:
         >>> motion(D(4), [np.array([0, 2, 4, 6]), np.array([1, 3, 5, 7])], 8).verb
         'shifts by 2 and reflections'

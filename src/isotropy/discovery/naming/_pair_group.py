@@ -209,10 +209,6 @@ def symmetric(blocks: Sequence[Sequence[int]], size: int) -> list[Permutation]:
 
     So they begin with those of the stabiliser of the first position, and so on.
 
-    Args:
-        blocks: Disjoint sets of positions.
-        size: How many positions there are.
-
     Example:
         >>> [p.tolist() for p in symmetric([[0, 2, 3]], 4)]
         [[0, 1, 3, 2], [2, 1, 0, 3]]

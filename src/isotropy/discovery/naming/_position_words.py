@@ -14,11 +14,6 @@ _SHORT_RUN = 4  # a run of fewer is listed: "x1, x2, x3"
 def position_words(sets: Sequence[Sequence[int]], count: int, noun: str = "positions") -> str:
     """Say which of ``count`` positions some sets are.
 
-    Args:
-        sets: Sets of positions that do not overlap.
-        count: The number of positions there are.
-        noun: What the positions are called.
-
     Example:
         >>> position_words([range(10)], 10), position_words([range(0, 6, 2), range(1, 6, 2)], 6)
         ('all positions', 'even and odd positions')

@@ -7,7 +7,7 @@ from itertools import chain
 
 from isotropy.discovery.search._closed_sets import ClosedSets
 from isotropy.discovery.search._space import State
-from isotropy.discovery.search._strategy import Proposal, Strategy
+from isotropy.discovery.search._strategy import ChildProposal, Strategy
 
 
 class ByNetwork:
@@ -44,11 +44,11 @@ class ByNetwork:
         self._strategy = strategy
         self._network = network
         self._closed = ClosedSets(network)
-        self._alike: dict[Proposal, tuple[Proposal, ...]] = {}
+        self._alike: dict[ChildProposal, tuple[ChildProposal, ...]] = {}
 
     def propose(
-        self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
-    ) -> Proposal | None:
+        self, scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
+    ) -> ChildProposal | None:
         """The strategy's next proposal of a network that is neither scored nor taken.
 
         Args:
@@ -56,7 +56,7 @@ class ByNetwork:
             taken: Networks that others are training now.
         """
         told, busy = self._told(scores, taken)
-        before: set[Proposal] = set()
+        before: set[ChildProposal] = set()
         while True:
             asked = self._strategy.propose(told, busy)
             if asked is None:
@@ -76,8 +76,8 @@ class ByNetwork:
                 return proposal
 
     def _told(
-        self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
-    ) -> tuple[StateScores, set[Proposal]]:
+        self, scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
+    ) -> tuple[StateScores, set[ChildProposal]]:
         """What the strategy is told of: scores and what is taken, with aliases as it wants them."""
         if self._aliases == "unknown":
             return StateScores(scores, len(full_scores(scores))), set(taken)
@@ -93,22 +93,22 @@ class ByNetwork:
                 told.update(dict.fromkeys(aliases, accuracy))
         return told, busy
 
-    def _aliases_of(self, one: Proposal) -> tuple[Proposal, ...]:
+    def _aliases_of(self, one: ChildProposal) -> tuple[ChildProposal, ...]:
         """The same training as every state with its network would ask for it."""
         if one not in self._alike:
             self._alike[one] = tuple(
-                Proposal(state, one.epochs, state if one.start == one.state else one.start)
+                ChildProposal(state, one.epochs, state if one.start == one.state else one.start)
                 for state in self._closed.alike(self._network(one.state))
                 if state != one.state
             )
         return self._alike[one]
 
-    def _of_network(self, asked: Proposal) -> Proposal:
+    def _of_network(self, asked: ChildProposal) -> ChildProposal:
         start = None if asked.start is None else self._network(asked.start)
-        return Proposal(self._network(asked.state), asked.epochs, start)
+        return ChildProposal(self._network(asked.state), asked.epochs, start)
 
 
-class StateScores(dict[Proposal, float]):
+class StateScores(dict[ChildProposal, float]):
     """Scores of more states than there are children, and how many children were trained in full.
 
     Args:
@@ -116,18 +116,18 @@ class StateScores(dict[Proposal, float]):
         models: How many children.
 
     Example:
-        >>> scores = StateScores({Proposal(State()): 0.5}, models=1)
-        >>> scores[Proposal(State(("rotation",)))] = 0.5  # of the same child
+        >>> scores = StateScores({ChildProposal(State()): 0.5}, models=1)
+        >>> scores[ChildProposal(State(("rotation",)))] = 0.5  # of the same child
         >>> models_in(scores), models_in(dict(scores))
         (1, 2)
     """
 
-    def __init__(self, scores: Mapping[Proposal, float], models: int) -> None:
+    def __init__(self, scores: Mapping[ChildProposal, float], models: int) -> None:
         super().__init__(scores)
         self.models = models
 
 
-def models_in(scores: Mapping[Proposal, float]) -> int:
+def models_in(scores: Mapping[ChildProposal, float]) -> int:
     """How many children were trained in full.
 
     Args:
@@ -136,20 +136,13 @@ def models_in(scores: Mapping[Proposal, float]) -> int:
     return scores.models if isinstance(scores, StateScores) else len(full_scores(scores))
 
 
-def full_scores(scores: Mapping[Proposal, float]) -> dict[State, float]:
-    """The accuracy of every state that was trained in full, the last where there are several.
-
-    Args:
-        scores: Accuracy of every child trained so far.
-    """
+def full_scores(scores: Mapping[ChildProposal, float]) -> dict[State, float]:
+    """The accuracy of every state that was trained in full, the last where there are several."""
     return {one.state: accuracy for one, accuracy in scores.items() if one.epochs is None}
 
 
-def seen_states(scores: Mapping[Proposal, float], taken: Collection[Proposal]) -> set[State]:
-    """All states trained in full or on their way to it; a shorter training does not count.
-
-    Args:
-        scores: Accuracy of every child trained so far.
-        taken: Children that others are training now.
-    """
+def seen_states(
+    scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
+) -> set[State]:
+    """All states trained in full or on their way to it; a shorter training does not count."""
     return {one.state for one in chain(scores, taken) if one.epochs is None}

@@ -17,7 +17,7 @@ from typing import Any
 from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._study_copy import INDEX, JOURNAL, LARGEST_FILE, LOG
 from isotropy.discovery.search._study_schema import schema_of
-from isotropy.discovery.search._tables import TABLES
+from isotropy.discovery.search._study_tables import TABLES
 
 _BEGIN = """
 import sys, types
@@ -33,10 +33,6 @@ _SECONDS, _BYTES_A_SECOND = 60.0, 2e7
 
 def prepare_file(path: Path, seconds: float) -> None:
     """Make a study's file, or look at the one that is there, for workers to share.
-
-    Args:
-        path: Of the file.
-        seconds: How long to wait for others who write to it.
 
     Raises:
         ValueError: If it is not as Optuna and a search would have written it; it is left as it was.
@@ -63,9 +59,6 @@ def copy_to_read(path: Path) -> Iterator[Path]:
     The file itself is only read, as any file is: no SQLite opens it unless workers are writing to
     it, and nothing is made beside it. The copy is looked at by a process that can do nothing else:
     where the file crashes SQLite, fills the memory or has no end, only that process is lost.
-
-    Args:
-        path: Of the file.
 
     Yields:
         The path of the copy.

@@ -40,11 +40,7 @@ class ClosedSets:
         self._rules: dict[int, list[tuple[frozenset[str], frozenset[str]]]] = {}
 
     def alike(self, network: State) -> tuple[State, ...]:
-        """All states with a network, the smallest first, itself last.
-
-        Args:
-            network: A state that stands for its network.
-        """
+        """All states with a network, the smallest first, itself last."""
         if network not in self._alike:
             self._closures[network] = network
             subsets = (
@@ -56,18 +52,6 @@ class ClosedSets:
                 state for state in subsets if self._closure(state, network) == network
             )
         return self._alike[network]
-
-    def rules(self, top: State) -> dict[State, State]:
-        """States whose closures all others follow from, each with its closure.
-
-        Args:
-            top: The state with all groups.
-        """
-        self.alike(top)
-        return {
-            State(_ordered(few, top), top.hidden): State(_ordered(many, top), top.hidden)
-            for few, many in self._rules.get(top.hidden, ())
-        }
 
     def _closure(self, state: State, within: State) -> State:
         """The closure of a state that is known to be a part of another closed one."""

@@ -19,7 +19,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from isotropy.discovery.search._checked_file import copy_to_read, prepare_file
 from isotropy.discovery.search._server_rows import check_server_versions
-from isotropy.discovery.search._tables import TABLES
+from isotropy.discovery.search._study_tables import TABLES
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage

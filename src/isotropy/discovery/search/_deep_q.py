@@ -15,7 +15,7 @@ from isotropy.discovery.search._q_network import QNetwork
 from isotropy.discovery.search._random_search import RandomSearch
 from isotropy.discovery.search._rewards import bounded_reward, published_reward
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
 
 _LARGEST = 1e30  # of a reward, in single precision and summed over a batch
 
@@ -134,8 +134,8 @@ class DeepQ:
         return cls(space, seed, reward=published_reward, updates=None)
 
     def propose(
-        self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
-    ) -> Proposal | None:
+        self, scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
+    ) -> ChildProposal | None:
         """The first new state of a walk; ``None`` where all are scored or taken.
 
         Args:
@@ -148,7 +148,7 @@ class DeepQ:
         if fallback is None:
             return None
         if State() not in seen:
-            return Proposal(State())
+            return ChildProposal(State())
         self._models = models_in(scores)
         self._remember(full)
         if self._pending and self._place in full:
@@ -157,11 +157,11 @@ class DeepQ:
         for step in range(self._patience):
             self._walk()
             if self._place not in seen:
-                return Proposal(self._place)
+                return ChildProposal(self._place)
             if self._place in full and (self._updates is None or step < self._updates):
                 self._learn()
         self._place = fallback
-        return Proposal(fallback)
+        return ChildProposal(fallback)
 
     def transitions(self) -> frozenset[tuple[State, int, State]]:
         """What it replays: pairs of scored states one action apart, with the action."""

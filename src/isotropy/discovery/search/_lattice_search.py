@@ -12,7 +12,7 @@ from isotropy._run import generator
 from isotropy.discovery.search._by_network import full_scores
 from isotropy.discovery.search._lattice_surrogate import predict
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
 
 
 class LatticeSearch:
@@ -81,8 +81,8 @@ class LatticeSearch:
         self._order = dict(zip(states, order, strict=True))
 
     def propose(
-        self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
-    ) -> Proposal | None:
+        self, scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
+    ) -> ChildProposal | None:
         """The most promising child to train next; ``None`` where no network is left.
 
         Args:
@@ -95,7 +95,7 @@ class LatticeSearch:
         bottoms = [State((), k) for k in range(len(self._space.hidden))]
         for bottom in bottoms[: None if full else 1]:
             if bottom not in full and bottom not in busy:
-                return Proposal(bottom)
+                return ChildProposal(bottom)
         if not full:
             return self._first_joins(bottoms[0], busy, scores)
         ranked = self._ranked(full, list(full))
@@ -109,14 +109,14 @@ class LatticeSearch:
             width *= 2
 
     def _first_joins(
-        self, bottom: State, busy: set[State], scores: Mapping[Proposal, float]
-    ) -> Proposal | None:
+        self, bottom: State, busy: set[State], scores: Mapping[ChildProposal, float]
+    ) -> ChildProposal | None:
         """Something to train while another trains the network without groups."""
         passed, _ = self._passed(self._neighbours([bottom]), scores)
         new = [one for one, trainings in passed.items() if not trainings and one not in busy]
         if not new:
             return None
-        return Proposal(min(new, key=self._order.__getitem__), (*self._rungs, None)[0])
+        return ChildProposal(min(new, key=self._order.__getitem__), (*self._rungs, None)[0])
 
     def _ranked(self, full: Mapping[State, float], networks: list[State]) -> list[State]:
         """Networks from the best on, by their smoothed scores raised by what is not known."""
@@ -142,16 +142,16 @@ class LatticeSearch:
         near: Mapping[State, State],
         full: Mapping[State, float],
         busy: set[State],
-        scores: Mapping[Proposal, float],
+        scores: Mapping[ChildProposal, float],
         last: bool,
-    ) -> Proposal | None:
+    ) -> ChildProposal | None:
         """The next training among some networks: the first rungs of all, then more of the best."""
         passed, marks = self._passed(near, scores)
         new = [one for one in near if not passed[one] and one not in busy]
         if new:
             state = self._ranked(full, new)[0]
             start = near[state] if self._warm and near[state] in full else None
-            return Proposal(state, (*self._rungs, None)[0], start)
+            return ChildProposal(state, (*self._rungs, None)[0], start)
         for rung in range(1, len(self._rungs) + 1):
             quota = ceil(len(near) * self._share**rung)
             ahead = sum(passed[one] > rung for one in near)
@@ -159,11 +159,11 @@ class LatticeSearch:
             ahead += sum(passed[one] == rung for one in near) - len(waiting)
             if waiting and (last or ahead < quota):
                 state = max(waiting, key=lambda one: (marks[one], -self._order[one]))
-                return Proposal(state, (*self._rungs, None)[rung], state)
+                return ChildProposal(state, (*self._rungs, None)[rung], state)
         return None
 
     def _passed(
-        self, near: Iterable[State], scores: Mapping[Proposal, float]
+        self, near: Iterable[State], scores: Mapping[ChildProposal, float]
     ) -> tuple[dict[State, int], dict[State, float]]:
         """How many trainings each network has behind it, and its score after the last of them."""
         passed = dict.fromkeys(near, 0)

@@ -62,12 +62,7 @@ def predict(
 
 @lru_cache(maxsize=1 << 14)
 def weights(space: SearchSpace, network: State) -> int:
-    """How many different weights the hidden layers of a network have.
-
-    Args:
-        space: Where it comes from.
-        network: Any state.
-    """
+    """How many different weights the hidden layers of a network have."""
     layers = grid_sharing(space.transformations(network), space.grids(network))
     return sum(int(layer.max()) + 1 for layer in layers)
 

@@ -9,7 +9,7 @@ import torch
 from isotropy._run import generator
 from isotropy.discovery.search._by_network import seen_states
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
 
 
 class RandomSearch:
@@ -38,8 +38,8 @@ class RandomSearch:
         self.order = tuple(states[k] for k in order.tolist())
 
     def propose(
-        self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
-    ) -> Proposal | None:
+        self, scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
+    ) -> ChildProposal | None:
         """The first state of the order that is not trained in full; ``None`` after the last.
 
         Args:
@@ -47,7 +47,7 @@ class RandomSearch:
             taken: Children that others are training now.
         """
         state = self.unseen(seen_states(scores, taken))
-        return None if state is None else Proposal(state)
+        return None if state is None else ChildProposal(state)
 
     def unseen(self, seen: Collection[State]) -> State | None:
         """The first state of the order that was not seen.

@@ -12,7 +12,7 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from isotropy.discovery.search import _trials
 from isotropy.discovery.search._space import SearchSpace
-from isotropy.discovery.search._strategy import Proposal, Strategy
+from isotropy.discovery.search._strategy import ChildProposal, Strategy
 
 
 class StrategySampler(BaseSampler):
@@ -43,7 +43,7 @@ class StrategySampler(BaseSampler):
         self._space = space
         self._others = RandomSampler()
 
-    def proposal(self, trial: Trial) -> Proposal:
+    def proposal(self, trial: Trial) -> ChildProposal:
         """What a trial is to train, with all parameters of the space suggested.
 
         Args:
@@ -60,7 +60,9 @@ class StrategySampler(BaseSampler):
         # A trial that a user has enqueued was not proposed by the strategy.
         proposal = None if key is None else _trials.proposal_of_key(key)
         state = self._space.from_params(params)
-        return proposal if proposal is not None and proposal.state == state else Proposal(state)
+        return (
+            proposal if proposal is not None and proposal.state == state else ChildProposal(state)
+        )
 
     def infer_relative_search_space(
         self, study: optuna.Study, trial: FrozenTrial

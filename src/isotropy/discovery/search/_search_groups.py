@@ -17,7 +17,7 @@ from isotropy.discovery.search._by_network import ByNetwork
 from isotropy.discovery.search._child import Child, Trained
 from isotropy.discovery.search._search_result import SearchResult
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._strategy import Proposal, Strategy
+from isotropy.discovery.search._strategy import ChildProposal, Strategy
 from isotropy.discovery.search._study_notes import check_note
 from isotropy.discovery.search._study_rows import LONGEST_CLAIM
 from isotropy.discovery.search._trials import child_of
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from isotropy.discovery.search._shared_study import Record, SharedStudy, Start
 
 _LOG = logging.getLogger(__name__)
-_BASELINE = Proposal(State())
+_BASELINE = ChildProposal(State())
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.1, 1.0
 
 
@@ -118,11 +118,6 @@ def search_groups(
 def child_seed(seed: int, space: SearchSpace, state: State) -> int:
     """The seed of a child: a number below 2⁶³ that depends on nothing else.
 
-    Args:
-        seed: Of the search.
-        space: What it ranges over.
-        state: Of the child.
-
     Example:
         >>> space = SearchSpace((1, 8, 8), ("rotation",), ((4,),))
         >>> child_seed(0, space, State()) == child_seed(0, space, State(("rotation",)))
@@ -144,14 +139,14 @@ class _Worker:
     children: int | None
     progress: ProgressCallback | None
 
-    def work(self) -> frozenset[Proposal]:
+    def work(self) -> frozenset[ChildProposal]:
         """Train, and say what was trained."""
         self.study.fail_abandoned()
         trained = frozenset(self._work())
         self.study.fail_abandoned()
         return trained
 
-    def _work(self) -> Iterator[Proposal]:
+    def _work(self) -> Iterator[ChildProposal]:
         pause = _SHORTEST_PAUSE
         while True:
             record = self.study.read()
@@ -173,7 +168,7 @@ class _Worker:
                     yield proposal
                 self._report(len(self.study.read().scores), proposal)
 
-    def _proposal(self, record: Record) -> Proposal | None:
+    def _proposal(self, record: Record) -> ChildProposal | None:
         known = len(record.scores) + len(record.taken)
         if self.children is not None and known >= self.children:
             return None
@@ -200,7 +195,7 @@ class _Worker:
                 return proposal
         return None
 
-    def _check_can_go_on(self, proposal: Proposal) -> None:
+    def _check_can_go_on(self, proposal: ChildProposal) -> None:
         """A child that goes on with its own training must know how long that is to be."""
         usual = getattr(self.child, "usual_epochs", None)
         if proposal.start == proposal.state and proposal.epochs is None and usual is None:
@@ -214,7 +209,7 @@ class _Worker:
                 f"got {proposal.epochs} for {proposal.key!r}"
             )
 
-    def _train(self, proposal: Proposal) -> bool:
+    def _train(self, proposal: ChildProposal) -> bool:
         """Train a child that is claimed, and say how it went; give whether it counts."""
         trial = None
         try:
@@ -239,7 +234,7 @@ class _Worker:
                 self.study.fail(trial, proposal, error)
             raise
 
-    def _trained(self, proposal: Proposal, seed: int, start: Start | None) -> Trained:
+    def _trained(self, proposal: ChildProposal, seed: int, start: Start | None) -> Trained:
         if start is None:
             return self.child(proposal.state, seed=seed, epochs=proposal.epochs)
         if proposal.start != proposal.state:
@@ -252,7 +247,7 @@ class _Worker:
         trained = self.child(proposal.state, seed=seed, epochs=left, start=start.weights)
         return replace(trained, epochs=trained.epochs + start.epochs)
 
-    def _report(self, done: int, proposal: Proposal) -> None:
+    def _report(self, done: int, proposal: ChildProposal) -> None:
         self._tell(done, str(proposal.state))
 
     def _tell(self, done: int, message: str) -> None:
@@ -260,12 +255,12 @@ class _Worker:
             self.progress(Step(done, self.children, message))
 
 
-def _waiting(taken: tuple[Proposal, ...]) -> str:
+def _waiting(taken: tuple[ChildProposal, ...]) -> str:
     children = "a child" if len(taken) == 1 else f"{len(taken)} children"
     return f"waiting for {children} of other workers, or for their claims to expire"
 
 
-def _first_notes(proposal: Proposal, seed: int, start: Start | None) -> dict[str, Any]:
+def _first_notes(proposal: ChildProposal, seed: int, start: Start | None) -> dict[str, Any]:
     notes: dict[str, Any] = {"seed": seed}
     if proposal.start is not None:
         notes["start"] = proposal.start.key
@@ -314,7 +309,7 @@ def _check_child(child: Child, space: SearchSpace) -> None:
         raise ValueError(f"expected a child of the space {space}, got one of {own}")
 
 
-def _check_trained(trained: Trained, proposal: Proposal) -> None:
+def _check_trained(trained: Trained, proposal: ChildProposal) -> None:
     if not isinstance(trained, Trained):
         raise TypeError(
             f"expected a child that returns Trained, got {type(trained).__name__} for "

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
 
 _SHOWN = 10
 
@@ -24,7 +24,7 @@ class ScoredChild:
         seconds: How long that took.
     """
 
-    proposal: Proposal
+    proposal: ChildProposal
     accuracy: float
     parameters: int
     epochs: int
@@ -72,8 +72,8 @@ class SearchResult:
         >>> found = SearchResult(
         ...     space,
         ...     (
-        ...         ScoredChild(Proposal(State()), 0.875, 1034, 4, 1.0),
-        ...         ScoredChild(Proposal(State(("rotation",))), 0.9375, 266, 4, 1.0),
+        ...         ScoredChild(ChildProposal(State()), 0.875, 1034, 4, 1.0),
+        ...         ScoredChild(ChildProposal(State(("rotation",))), 0.9375, 266, 4, 1.0),
         ...     ),
         ... )
         >>> found.best.state, found.baseline

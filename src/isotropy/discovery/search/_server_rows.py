@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, column, func, select, table
 from isotropy._run._bounded_json import bounded_json
 from isotropy.discovery.search._study_notes import SETTINGS, settings_from
 from isotropy.discovery.search._study_rows import check_rows, check_versions
-from isotropy.discovery.search._tables import clock
+from isotropy.discovery.search._study_tables import clock
 
 _LONGEST = 2**20
 _OF_STUDY = ("study_directions", "study_user_attributes", "study_system_attributes", "trials")
@@ -63,9 +63,6 @@ def check_server_rows(engine: sqlalchemy.Engine, name: str) -> None:
 
 def check_server_versions(connection: sqlalchemy.Connection) -> None:
     """Refuse a server whose tables are not of one version of Optuna.
-
-    Args:
-        connection: To the server.
 
     Raises:
         ValueError: If they are of several, or of none that Optuna has.

@@ -12,13 +12,13 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState, create_trial
 
 from isotropy.discovery.search import _trials
-from isotropy.discovery.search._claims import Claims
 from isotropy.discovery.search._database import OUTAGE_PAUSES, REPORT_PAUSES, Database
 from isotropy.discovery.search._search_result import SearchResult
 from isotropy.discovery.search._space import SearchSpace
 from isotropy.discovery.search._start_weights import keep_weights, kept_weights
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
 from isotropy.discovery.search._study import number_of, result_of, settings_of
+from isotropy.discovery.search._worker_claims import Claims
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -36,9 +36,9 @@ class Record:
         given_up: Children that failed too often to be tried again.
     """
 
-    scores: dict[Proposal, float]
-    taken: tuple[Proposal, ...]
-    given_up: tuple[Proposal, ...] = ()
+    scores: dict[ChildProposal, float]
+    taken: tuple[ChildProposal, ...]
+    given_up: tuple[ChildProposal, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class SharedStudy:
         taken = tuple(one for one in running if _trials.child_of(one) not in trained)
         return Record(scores, taken, _trials.given_up(trials, self.space))
 
-    def claim(self, proposal: Proposal, children: int | None) -> bool:
+    def claim(self, proposal: ChildProposal, children: int | None) -> bool:
         """Claim a child that is not trained.
 
         Args:
@@ -111,7 +111,7 @@ class SharedStudy:
         _trials.proposal_of_key(proposal.key, self.space)
         return self.database.patiently(lambda: self._claim(proposal, children))
 
-    def _claim(self, proposal: Proposal, children: int | None) -> bool:
+    def _claim(self, proposal: ChildProposal, children: int | None) -> bool:
         if not self.claims.claim(proposal.key):
             return False
         # Only now: whoever claimed before this worker is seen, and no more than are wanted go on.
@@ -148,12 +148,8 @@ class SharedStudy:
     def _id(self, number: int) -> int:
         return self.database.storage.get_trial_id_from_study_id_trial_number(self.number, number)
 
-    def begin(self, proposal: Proposal, notes: Mapping[str, Any]) -> int | None:
+    def begin(self, proposal: ChildProposal, notes: Mapping[str, Any]) -> int | None:
         """Make the trial of a child that this worker claimed.
-
-        Args:
-            proposal: What is to be trained.
-            notes: What to say of it.
 
         Returns:
             Optuna's number of the trial within the database; ``None`` where the claim expired and
@@ -175,7 +171,7 @@ class SharedStudy:
         return self.database.patiently(begin)
 
     def finish(
-        self, trial: int, proposal: Proposal, accuracy: float, notes: dict[str, Any]
+        self, trial: int, proposal: ChildProposal, accuracy: float, notes: dict[str, Any]
     ) -> bool:
         """Say how well a child does, and give up the claim on it.
 
@@ -198,7 +194,7 @@ class SharedStudy:
         return counts
 
     def _finish(
-        self, trial: int, proposal: Proposal, accuracy: float, notes: dict[str, Any]
+        self, trial: int, proposal: ChildProposal, accuracy: float, notes: dict[str, Any]
     ) -> bool:
         if not self.claims.renew(proposal.key):
             self._end(trial, TrialState.FAIL)
@@ -208,7 +204,7 @@ class SharedStudy:
         self.claims.release(proposal.key)
         return self._is_complete(trial)
 
-    def fail(self, trial: int | None, proposal: Proposal, error: BaseException) -> None:
+    def fail(self, trial: int | None, proposal: ChildProposal, error: BaseException) -> None:
         """Say that a child came to nothing, and give up the claim on it.
 
         Args:
@@ -246,23 +242,15 @@ class SharedStudy:
     def _is_complete(self, trial: int) -> bool:
         return self.database.storage.get_trial(trial).state == TrialState.COMPLETE
 
-    def keep(self, proposal: Proposal, weights: Mapping[str, Tensor]) -> None:
-        """Keep the weights of a child for others to start from.
-
-        Args:
-            proposal: What was trained.
-            weights: By name.
-        """
+    def keep(self, proposal: ChildProposal, weights: Mapping[str, Tensor]) -> None:
+        """Keep the weights of a child for others to start from."""
         engine = self.database.engine
         self.database.patiently(
             lambda: keep_weights(engine, self.mark, proposal.key, weights), REPORT_PAUSES
         )
 
-    def start_of(self, proposal: Proposal) -> Start | None:
+    def start_of(self, proposal: ChildProposal) -> Start | None:
         """What a child starts from: its start's child at its longest training.
-
-        Args:
-            proposal: What is to be trained.
 
         Returns:
             ``None`` where it starts afresh, or no weights were kept.
@@ -271,7 +259,7 @@ class SharedStudy:
             return None
         return self.database.patiently(lambda: self._start_of(proposal))
 
-    def _start_of(self, proposal: Proposal) -> Start | None:
+    def _start_of(self, proposal: ChildProposal) -> Start | None:
         trials = _trials.checked(self.study.get_trials(deepcopy=False), self.space)
         trained = _trials.children(trials, self.space)
         of_start = [one for one in trained if one.state == proposal.start]
@@ -282,12 +270,8 @@ class SharedStudy:
                 return Start(weights, child.epochs)
         return None
 
-    def result(self, trained: Container[Proposal] = ()) -> SearchResult:
-        """What the study holds.
-
-        Args:
-            trained: What this process has trained itself.
-        """
+    def result(self, trained: Container[ChildProposal] = ()) -> SearchResult:
+        """What the study holds."""
         return self.database.patiently(
             lambda: result_of(self.database, self.study, self.space, trained)
         )

@@ -9,7 +9,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from isotropy._run._bounded_json import shown
-from isotropy.discovery.search._tables import WEIGHTS, insert
+from isotropy.discovery.search._study_tables import WEIGHTS, insert
 from isotropy.discovery.search._tensor_header import tensor_header
 
 LARGEST = 10**9
@@ -18,14 +18,7 @@ LARGEST = 10**9
 def keep_weights(
     engine: sqlalchemy.Engine, study: str, key: str, weights: Mapping[str, Tensor]
 ) -> None:
-    """Keep the weights of a child.
-
-    Args:
-        engine: Of the database.
-        study: The mark of the study.
-        key: Of the child's proposal.
-        weights: By name.
-    """
+    """Keep the weights of a child."""
     data = save({name: one.detach().cpu().contiguous() for name, one in weights.items()})
     kept = insert(engine, WEIGHTS).values(study=study, key=key, weights=data)
     kept = kept.on_conflict_do_update(
@@ -37,11 +30,6 @@ def keep_weights(
 
 def kept_weights(engine: sqlalchemy.Engine, study: str, key: str) -> dict[str, Tensor] | None:
     """The weights of a child, or ``None`` where none were kept.
-
-    Args:
-        engine: Of the database.
-        study: The mark of the study.
-        key: Of the child's proposal.
 
     Raises:
         ValueError: If what was kept is not finite numbers in the safetensors format.

@@ -10,7 +10,7 @@ from isotropy.discovery.search._space import State
 
 
 @dataclass(frozen=True)
-class Proposal:
+class ChildProposal:
     """A child to train.
 
     Args:
@@ -20,7 +20,7 @@ class Proposal:
             training, whose passes count; ``None`` to start afresh.
 
     Example:
-        >>> Proposal(State(("rotation",)), epochs=1).key
+        >>> ChildProposal(State(("rotation",)), epochs=1).key
         'rotation/0@1'
     """
 
@@ -40,8 +40,8 @@ class Strategy(Protocol):
     """Proposes children. It holds no record of what was trained: that is the study's."""
 
     def propose(
-        self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
-    ) -> Proposal | None:
+        self, scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
+    ) -> ChildProposal | None:
         """The next child to train.
 
         Args:

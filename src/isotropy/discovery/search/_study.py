@@ -14,14 +14,14 @@ from optuna.trial import TrialState
 
 from isotropy._run._bounded_json import bounded_json, shown
 from isotropy.discovery.search import _trials
-from isotropy.discovery.search._claims import Claims
 from isotropy.discovery.search._database import Database
 from isotropy.discovery.search._search_result import Origin, SearchResult
 from isotropy.discovery.search._server_rows import check_server_rows
 from isotropy.discovery.search._space import SearchSpace
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
 from isotropy.discovery.search._study_notes import FORMAT, SETTINGS, settings_from
-from isotropy.discovery.search._tables import insert
+from isotropy.discovery.search._study_tables import insert
+from isotropy.discovery.search._worker_claims import Claims
 
 _NAMED, _LONGEST = 20, 300
 _MEANINGS = {
@@ -113,10 +113,6 @@ def settings_of(study: optuna.Study) -> dict[str, Any]:
 def existing_study(database: Database, name: str) -> optuna.Study:
     """The study of a name that a search has made.
 
-    Args:
-        database: Where it lives.
-        name: Of the study.
-
     Raises:
         ValueError: If there is none, or it was made by something else.
     """
@@ -175,12 +171,7 @@ def _foreign(study: optuna.Study, database: Database) -> ValueError:
 
 
 def number_of(database: Database, study: optuna.Study) -> int:
-    """Optuna's number of a study within its database.
-
-    Args:
-        database: Where it lives.
-        study: Any.
-    """
+    """Optuna's number of a study within its database."""
     return database.storage.get_study_id_from_name(study.study_name)
 
 
@@ -188,7 +179,7 @@ def result_of(
     database: Database,
     study: optuna.Study,
     space: SearchSpace,
-    trained_here: Container[Proposal] = (),
+    trained_here: Container[ChildProposal] = (),
 ) -> SearchResult:
     """What a study holds.
 

@@ -37,12 +37,6 @@ _SETTINGS = (
 def check_study_file(path: Path, known: Schema, version: str, maker: str) -> None:
     """Refuse a file that is not as Optuna and a search would have written it.
 
-    Args:
-        path: Of a private copy.
-        known: The schema that Optuna and a search make.
-        version: Of that schema, as Optuna has it.
-        maker: Who makes it, for the message.
-
     Raises:
         ValueError: If it is not.
     """

@@ -33,10 +33,6 @@ Seen = tuple[tuple[int, ...] | None, ...]
 def copy_study(source: Path, target: Path) -> None:
     """Copy a study's file and its log, as they are at one moment.
 
-    Args:
-        source: The file.
-        target: Where the copy goes.
-
     Raises:
         ValueError: If it is not a plain file, something else is beside it where SQLite would write,
             there is no room, or it does not come to rest.

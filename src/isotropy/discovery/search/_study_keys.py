@@ -29,10 +29,7 @@ class KeyParts(NamedTuple):
 
 
 def key_parts(key: object) -> KeyParts:
-    """Take a key apart, as `Proposal.key` puts it together.
-
-    Args:
-        key: In one line.
+    """Take a key apart, as `ChildProposal.key` puts it together.
 
     Raises:
         ValueError: If it is not of that form.

@@ -49,9 +49,6 @@ class StudySettings:
     def check_key(self, key: object) -> None:
         """Refuse a key of a child that is not of the space.
 
-        Args:
-            key: Of a trial.
-
         Raises:
             ValueError: If it is not.
         """
@@ -64,10 +61,6 @@ class StudySettings:
 
     def check_choices(self, name: str, choices: Choices) -> None:
         """Refuse a parameter that is not of the space.
-
-        Args:
-            name: Of the parameter.
-            choices: Among which it was chosen.
 
         Raises:
             ValueError: If it is not.
@@ -82,10 +75,6 @@ class StudySettings:
 
     def check_params(self, key: str, params: Mapping[str, object]) -> None:
         """Refuse a trial whose parameters are not those of its key.
-
-        Args:
-            key: Of the trial.
-            params: What was chosen, by name.
 
         Raises:
             ValueError: If they are not.
@@ -102,9 +91,6 @@ class StudySettings:
 
 def settings_from(found: object) -> StudySettings:
     """The settings of a study, as a search wrote them.
-
-    Args:
-        found: What the study's attribute holds.
 
     Raises:
         ValueError: If it is something else, or of another format.
@@ -136,9 +122,6 @@ def settings_from(found: object) -> StudySettings:
 def check_accuracy(value: object) -> None:
     """Refuse an accuracy that is none.
 
-    Args:
-        value: Of a trial.
-
     Raises:
         ValueError: If it is not a share.
 
@@ -154,10 +137,6 @@ def check_accuracy(value: object) -> None:
 
 def check_note(key: str, value: object) -> None:
     """Refuse a note of a trial that no search would make.
-
-    Args:
-        key: Its name; others than a search's own are not looked at.
-        value: What it says.
 
     Raises:
         ValueError: If it is out of range or of another kind.
@@ -265,11 +244,7 @@ def _is_range(name: str, about: Mapping[str, Any]) -> bool:
 
 
 def is_real(value: object) -> TypeGuard[float]:
-    """Whether it is a number, neither true nor false nor endless.
-
-    Args:
-        value: Anything.
-    """
+    """Whether it is a number, neither true nor false nor endless."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
     return abs(value) < 1e300 and math.isfinite(value)

@@ -16,11 +16,6 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d{6})?", re.ASCII)
 def whole(value: object, what: str, least: int = 0) -> int:
     """A whole number that any database can hold.
 
-    Args:
-        value: What a column holds.
-        what: What it is, for the message.
-        least: The smallest that it may be.
-
     Raises:
         ValueError: If it is something else.
 
@@ -38,11 +33,6 @@ def whole(value: object, what: str, least: int = 0) -> int:
 def check_text(value: object, what: str, longest: int) -> None:
     """Refuse what is no text, or none of a length.
 
-    Args:
-        value: What a column holds.
-        what: What it is, for the message.
-        longest: How many letters it may have.
-
     Raises:
         ValueError: If it is something else.
     """
@@ -52,11 +42,6 @@ def check_text(value: object, what: str, longest: int) -> None:
 
 def check_one_of(value: object, known: tuple[str, ...], what: str) -> None:
     """Refuse a word that is not among those known.
-
-    Args:
-        value: What a column holds.
-        known: All that it may hold.
-        what: What it is, for the message.
 
     Raises:
         ValueError: If it is something else.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from isotropy.discovery.search._by_network import full_scores, seen_states
 from isotropy.discovery.search._random_search import RandomSearch
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
 
 if TYPE_CHECKING:
     import optuna
@@ -53,8 +53,8 @@ class TPE:
         self._study: optuna.Study | None = None
 
     def propose(
-        self, scores: Mapping[Proposal, float], taken: Collection[Proposal]
-    ) -> Proposal | None:
+        self, scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
+    ) -> ChildProposal | None:
         """The next unseen state that the sampler gives; ``None`` where all are scored or taken.
 
         Args:
@@ -68,8 +68,8 @@ class TPE:
         study = self._tell(full_scores(scores))
         for drawn in self._drawn(study, len(seen)):
             if drawn not in seen:
-                return Proposal(drawn)
-        return Proposal(min(unseen, key=lambda one: _apart(one, drawn)))
+                return ChildProposal(drawn)
+        return ChildProposal(min(unseen, key=lambda one: _apart(one, drawn)))
 
     def _tell(self, full: Mapping[State, float]) -> optuna.Study:
         """The study with a trial for every score; made anew where a score is gone or another."""

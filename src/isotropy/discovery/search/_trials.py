@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from isotropy._run._bounded_json import shown
 from isotropy.discovery.search._search_result import ScoredChild
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search._strategy import ChildProposal
 from isotropy.discovery.search._study_keys import key_parts
 from isotropy.discovery.search._study_notes import check_accuracy, check_note
 
@@ -25,8 +25,8 @@ FINISHED = "finished"
 _FAILURES = 2
 
 
-def proposal_of_key(key: str, space: SearchSpace | None = None) -> Proposal:
-    """The proposal of a key, as `Proposal.key` makes it.
+def proposal_of_key(key: str, space: SearchSpace | None = None) -> ChildProposal:
+    """The proposal of a key, as `ChildProposal.key` makes it.
 
     Args:
         key: In one line.
@@ -37,7 +37,7 @@ def proposal_of_key(key: str, space: SearchSpace | None = None) -> Proposal:
 
     Example:
         >>> proposal_of_key("rotation/0@1</0")
-        Proposal(state=State(groups=('rotation',), hidden=0), epochs=1,
+        ChildProposal(state=State(groups=('rotation',), hidden=0), epochs=1,
                  start=State(groups=(), hidden=0))
     """
     parts = key_parts(key)
@@ -47,7 +47,7 @@ def proposal_of_key(key: str, space: SearchSpace | None = None) -> Proposal:
     for one in (state, start):
         if space is not None and one is not None and not _is_of(one, space):
             raise ValueError(f"expected a child of the search's space, got {shown(key)}")
-    return Proposal(state, parts.epochs, start)
+    return ChildProposal(state, parts.epochs, start)
 
 
 def _is_of(state: State, space: SearchSpace) -> bool:
@@ -58,9 +58,6 @@ def _is_of(state: State, space: SearchSpace) -> bool:
 def child_key(key: str) -> str:
     """The part of a proposal's key that tells children apart: whatever it starts from.
 
-    Args:
-        key: In one line.
-
     Example:
         >>> child_key("rotation/0@1</0")
         'rotation/0@1'
@@ -68,32 +65,20 @@ def child_key(key: str) -> str:
     return key.partition("<")[0]
 
 
-def child_of(proposal: Proposal) -> Proposal:
-    """The child of a proposal: its state and epochs, whatever it starts from.
-
-    Args:
-        proposal: Any.
-    """
+def child_of(proposal: ChildProposal) -> ChildProposal:
+    """The child of a proposal: its state and epochs, whatever it starts from."""
     return proposal if proposal.start is None else replace(proposal, start=None)
 
 
 def distributions(space: SearchSpace) -> dict[str, BaseDistribution]:
-    """Optuna's distributions of a space: a choice for each group.
-
-    Args:
-        space: Of the search.
-    """
+    """Optuna's distributions of a space: a choice for each group."""
     from optuna.distributions import CategoricalDistribution
 
     return {name: CategoricalDistribution(values) for name, values in space.choices().items()}
 
 
-def proposal_of(trial: FrozenTrial, space: SearchSpace) -> Proposal | None:
+def proposal_of(trial: FrozenTrial, space: SearchSpace) -> ChildProposal | None:
     """What a trial trains, or ``None`` where that is not settled yet.
-
-    Args:
-        trial: Made by a search, or by a user of Optuna.
-        space: Of the search.
 
     Raises:
         ValueError: If it is not of the space.
@@ -101,16 +86,12 @@ def proposal_of(trial: FrozenTrial, space: SearchSpace) -> Proposal | None:
     if KEY in trial.user_attrs:
         return proposal_of_key(trial.user_attrs[KEY], space)
     if all(name in trial.params for name in space.choices()):
-        return Proposal(space.from_params(trial.params))
+        return ChildProposal(space.from_params(trial.params))
     return None
 
 
 def checked(trials: Sequence[FrozenTrial], space: SearchSpace) -> Sequence[FrozenTrial]:
     """The trials of a search, where they are what a search writes.
-
-    Args:
-        trials: Of one study, whoever wrote them.
-        space: Of the search.
 
     Raises:
         ValueError: If an accuracy is not a share, a child is not of the space, its parameters are
@@ -138,25 +119,16 @@ def checked(trials: Sequence[FrozenTrial], space: SearchSpace) -> Sequence[Froze
 
 
 def finished(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
-    """The trials that have a value, in the order in which they were finished.
-
-    Args:
-        trials: Of one study.
-    """
+    """The trials that have a value, in the order in which they were finished."""
     from optuna.trial import TrialState
 
     ended = [one for one in trials if one.state == TrialState.COMPLETE]
     return sorted(ended, key=lambda one: (_end(one), one.number))
 
 
-def scores(trials: Iterable[FrozenTrial], space: SearchSpace) -> dict[Proposal, float]:
-    """The accuracy of every child that is trained, in the order in which they were finished.
-
-    Args:
-        trials: Of one study.
-        space: Of the search.
-    """
-    found: dict[Proposal, float] = {}
+def scores(trials: Iterable[FrozenTrial], space: SearchSpace) -> dict[ChildProposal, float]:
+    """The accuracy of every child that is trained, in the order in which they were finished."""
+    found: dict[ChildProposal, float] = {}
     for trial in finished(trials):
         proposal = proposal_of(trial, space)
         if proposal is not None and trial.value is not None:
@@ -164,18 +136,14 @@ def scores(trials: Iterable[FrozenTrial], space: SearchSpace) -> dict[Proposal, 
     return found
 
 
-def given_up(trials: Sequence[FrozenTrial], space: SearchSpace) -> tuple[Proposal, ...]:
+def given_up(trials: Sequence[FrozenTrial], space: SearchSpace) -> tuple[ChildProposal, ...]:
     """The children that failed too often to be tried again, as they were proposed last.
 
     A training counts as failed where it ended with an error, not where its worker was stopped.
-
-    Args:
-        trials: Of one study.
-        space: Of the search.
     """
     from optuna.trial import TrialState
 
-    failures: dict[Proposal, list[Proposal]] = {}
+    failures: dict[ChildProposal, list[ChildProposal]] = {}
     for trial in trials:
         if trial.state == TrialState.FAIL and ERROR in trial.user_attrs:
             proposal = proposal_of(trial, space)
@@ -187,12 +155,7 @@ def given_up(trials: Sequence[FrozenTrial], space: SearchSpace) -> tuple[Proposa
 
 
 def children(trials: Iterable[FrozenTrial], space: SearchSpace) -> tuple[ScoredChild, ...]:
-    """All children that are trained, in the order in which they were finished.
-
-    Args:
-        trials: Of one study.
-        space: Of the search.
-    """
+    """All children that are trained, in the order in which they were finished."""
     found = []
     for trial in finished(trials):
         proposal = proposal_of(trial, space)
@@ -201,7 +164,7 @@ def children(trials: Iterable[FrozenTrial], space: SearchSpace) -> tuple[ScoredC
     return tuple(found)
 
 
-def _scored(proposal: Proposal, accuracy: float, attrs: dict[str, Any]) -> ScoredChild:
+def _scored(proposal: ChildProposal, accuracy: float, attrs: dict[str, Any]) -> ScoredChild:
     return ScoredChild(
         proposal,
         accuracy,

@@ -32,12 +32,7 @@ _KICKED_ELEMENTS = 1500
 def search_partition(
     evidence: PartitionEvidence, progress: ProgressCallback | None = None
 ) -> tuple[Labels, bool]:
-    """The best partition found, see ``PartitionEvidence.best``, and whether Ctrl-C stopped it.
-
-    Args:
-        evidence: What to maximise.
-        progress: Told of each sweep.
-    """
+    """The best partition found, see ``PartitionEvidence.best``, and whether Ctrl-C stopped it."""
     labels = cluster_values(evidence.fitted, evidence.variance, evidence.scale or 0.0)
     interrupted = False
     if evidence.problem.shape[1] > 1:

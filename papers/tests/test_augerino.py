@@ -14,15 +14,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import Step
-from isotropy.discovery.augerino._augerino import Augerino
-from isotropy.discovery.augerino._augmentations import (
+from isotropy.run import Step
+from isotropy_papers.augerino import Augerino
+from isotropy_papers.augmentations import (
     Augmentation,
     LearnedPermutations,
     LearnedShifts,
 )
-from isotropy.discovery.augerino._fit_augerino import fit_augerino
-from isotropy.discovery.augerino._gumbel_sinkhorn import (
+from isotropy_papers.fit_augerino import fit_augerino
+from isotropy_papers.gumbel_sinkhorn import (
     gumbel,
     gumbel_sinkhorn,
     log_sinkhorn,

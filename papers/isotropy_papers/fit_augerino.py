@@ -10,8 +10,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback, Step
-from isotropy.discovery.augerino._augerino import Augerino
+from isotropy.run import ProgressCallback, Step
+from isotropy_papers.augerino import Augerino
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
@@ -29,7 +29,7 @@ class AugerinoFit:
 
     Example:
         >>> from torch import nn
-        >>> from isotropy.discovery import Augerino, LearnedPermutations
+        >>> from isotropy_papers.augmentations import LearnedPermutations
         >>> model = Augerino(nn.Linear(2, 1), LearnedPermutations(2, generator=0))
         >>> fit = fit_augerino(model, torch.zeros(5, 2), torch.zeros(5, 1), epochs=3)
         >>> isinstance(fit, AugerinoFit), len(fit.scores), fit.interrupted
@@ -82,7 +82,7 @@ def fit_augerino(
 
     Example:
         >>> from torch import nn
-        >>> from isotropy.discovery import Augerino, LearnedPermutations
+        >>> from isotropy_papers.augmentations import LearnedPermutations
         >>> x = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
         >>> model = Augerino(nn.Linear(4, 1), LearnedPermutations(4, generator=0))
         >>> fit = fit_augerino(model, x, x.sum(1, keepdim=True), learning_rate=0.1, epochs=100)

@@ -31,9 +31,6 @@ WEIGHTS = Table(
 def clock(engine: sqlalchemy.Engine) -> sqlalchemy.ColumnElement[float]:
     """The database's own clock in seconds, for the clocks of workers need not agree.
 
-    Args:
-        engine: Of the database.
-
     Example:
         >>> engine = sqlalchemy.create_engine("sqlite://")
         >>> with engine.connect() as connection:
@@ -51,12 +48,7 @@ def clock(engine: sqlalchemy.Engine) -> sqlalchemy.ColumnElement[float]:
 def insert(
     engine: sqlalchemy.Engine, table: sqlalchemy.TableClause
 ) -> sqlalchemy.dialects.postgresql.Insert:
-    """An INSERT that may say what to do where the row is there already.
-
-    Args:
-        engine: Of the database.
-        table: To insert into.
-    """
+    """An INSERT that may say what to do where the row is there already."""
     from sqlalchemy.dialects import postgresql, sqlite
 
     if engine.dialect.name == "postgresql":

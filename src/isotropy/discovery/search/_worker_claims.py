@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import sqlalchemy
 
-from isotropy.discovery.search._tables import CLAIMS, clock, insert
+from isotropy.discovery.search._study_tables import CLAIMS, clock, insert
 from isotropy.discovery.search._trials import child_key
 
 _LOG = logging.getLogger(__name__)
@@ -66,9 +66,6 @@ class Claims:
         Claims are made one after another and numbered by turns, so that each worker that looks
         after its own claim sees all that were made before.
 
-        Args:
-            key: Of the child's proposal.
-
         Returns:
             Whether it is this worker's now.
         """
@@ -104,9 +101,6 @@ class Claims:
     def renew(self, key: str) -> bool:
         """Say that the child is still being trained.
 
-        Args:
-            key: Of a child that this worker claimed.
-
         Returns:
             Whether the claim is still this worker's.
         """
@@ -114,11 +108,7 @@ class Claims:
         return self._changed(mine.values(expires=clock(self.engine) + self.grace))
 
     def release(self, key: str) -> None:
-        """Give up a claim; one that is another worker's by now stays.
-
-        Args:
-            key: Of a child that this worker claimed.
-        """
+        """Give up a claim; one that is another worker's by now stays."""
         self._changed(sqlalchemy.delete(CLAIMS).where(self._mine(key)))
 
     def running(self) -> list[str]:
@@ -143,9 +133,6 @@ class Claims:
     @contextmanager
     def renewing(self, key: str) -> Iterator[None]:
         """Renew a claim again and again, from a thread, while the block lasts.
-
-        Args:
-            key: Of a child that this worker claimed.
 
         Yields:
             Nothing.

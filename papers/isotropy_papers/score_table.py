@@ -13,14 +13,10 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import save
 
-from isotropy._run import atomic_write
-from isotropy.discovery.search._all_networks import (
-    check_all_networks,
-    network_numbers,
-)
-from isotropy.discovery.search._score_table_file import FORMAT, table_parts
-from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search import ChildProposal, SearchSpace, State
+from isotropy.run import atomic_write
+from isotropy_papers._all_networks import check_all_networks, network_numbers
+from isotropy_papers._score_table_file import FORMAT, table_parts
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +53,7 @@ class ScoreTable:
         >>> table = ScoreTable(
         ...     "flips", space, tuple(space.states()), counts, counts, 100, 100, sizes
         ... )
-        >>> table.score(Proposal(State(("vertical flip",))), seed=0)
+        >>> table.score(ChildProposal(State(("vertical flip",))), seed=0)
         0.82
     """
 
@@ -141,7 +137,7 @@ class ScoreTable:
         """
         return self.networks[self.network_of(state)]
 
-    def score(self, proposal: Proposal, seed: int) -> float:
+    def score(self, proposal: ChildProposal, seed: int) -> float:
         """The validation accuracy of a child, a share.
 
         Args:
@@ -154,7 +150,7 @@ class ScoreTable:
         """
         return self._share(self.validation, self.validation_rows, proposal, seed)
 
-    def test_score(self, proposal: Proposal, seed: int) -> float:
+    def test_score(self, proposal: ChildProposal, seed: int) -> float:
         """The test accuracy of a child, a share; arguments as those of `score`.
 
         Args:
@@ -171,7 +167,7 @@ class ScoreTable:
         """
         return float(self.validation[:, seed, -1].max()) / self.validation_rows
 
-    def _share(self, counts: NDArray[Any], rows: int, proposal: Proposal, seed: int) -> float:
+    def _share(self, counts: NDArray[Any], rows: int, proposal: ChildProposal, seed: int) -> float:
         number = self.network_of(proposal.state)
         if proposal.start is not None and self.network_of(proposal.start) != number:
             raise ValueError(

@@ -5,27 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import torch
 from torch import nn
 
 
 @contextmanager
-def evaluating(model: nn.Module) -> Iterator[None]:
-    """A network in evaluation mode, without gradients; every module as it was afterwards.
+def evaluation_mode(*models: nn.Module) -> Iterator[None]:
+    """Networks in evaluation mode; every module in its own mode again afterwards.
+
+    Modes are set module by module: an exported program refuses ``eval()``.
 
     Example:
         >>> model = nn.Dropout()
-        >>> with evaluating(model):
+        >>> with evaluation_mode(model):
         ...     model.training
         False
         >>> model.training
         True
     """
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
+    modes = [(module, module.training) for model in models for module in model.modules()]
     try:
-        with torch.no_grad():
-            yield
+        for module, _ in modes:
+            module.training = False
+        yield
     finally:
         for module, training in modes:
             module.training = training

@@ -9,9 +9,8 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import generator as make_generator
-from isotropy.discovery.augerino._gumbel_sinkhorn import gumbel_sinkhorn, log_sinkhorn
-from isotropy.equivariance._interpolation import shift as fourier_shift
+from isotropy.run import generator as make_generator
+from isotropy_papers.gumbel_sinkhorn import gumbel_sinkhorn, log_sinkhorn
 
 ShiftBoundary: TypeAlias = Literal["periodic", "zeros"]
 ShiftInterpolation: TypeAlias = Literal["linear", "fourier"]
@@ -251,7 +250,7 @@ class LearnedShifts(Augmentation):
         signal = x.movedim(axis, -1)
         by = by.to(x.dtype).reshape(*by.shape, *(1,) * (x.ndim - 3))
         if self.interpolation == "fourier":
-            moved = fourier_shift(signal, by, "periodic")
+            moved = _fourier_shift(signal, by)
         else:
             moved = _linear_shift(signal, by, self.boundary)
         return moved.movedim(-1, axis)
@@ -280,3 +279,15 @@ def _linear_shift(x: Tensor, by: Tensor, boundary: ShiftBoundary) -> Tensor:
         return taken.masked_fill(outside, 0) if boundary == "zeros" else taken
 
     return (1 - weight) * samples_at(before) + weight * samples_at(before + 1)
+
+
+def _fourier_shift(x: Tensor, by: Tensor) -> Tensor:
+    """Shift periodic signals (*, n) by Fourier phases: sample j takes the value at j − by."""
+    n = x.shape[-1]
+    frequency = torch.fft.rfftfreq(n, device=x.device, dtype=x.dtype)
+    angle = -2 * torch.pi * frequency * by.unsqueeze(-1)
+    phase = torch.complex(torch.cos(angle), torch.sin(angle))
+    if n % 2 == 0:
+        phase = torch.cat([phase[..., :-1], phase[..., -1:].real.to(phase.dtype)], -1)
+    shifted: Tensor = torch.fft.irfft(torch.fft.rfft(x) * phase, n)
+    return shifted

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
-from isotropy.discovery.search._closed_sets import ClosedSets
-from isotropy.discovery.search._space import SearchSpace, State
+from isotropy.discovery.search import SearchSpace, State
 
 
 @lru_cache(maxsize=64)
@@ -43,7 +44,7 @@ def network_numbers(space: SearchSpace, networks: tuple[State, ...]) -> dict[Sta
 
 
 def may_be_all_networks(space: SearchSpace, networks: tuple[State, ...]) -> bool:
-    """Whether nothing is missing as far as can be told without weights.
+    """Whether nothing is missing as far as can be seen without weights.
 
     Args:
         space: The states.
@@ -60,9 +61,9 @@ def may_be_all_networks(space: SearchSpace, networks: tuple[State, ...]) -> bool
 def check_all_networks(space: SearchSpace, networks: tuple[State, ...]) -> None:
     """Check by weights that no network of a space is missing.
 
-    If they are all, some states have the networks of larger ones. A few of these rules give all
-    others, see `ClosedSets`, and where their states do have these networks, every network of the
-    space obeys the rules and is among those given.
+    If they are all, some states have the networks of larger ones. A few of these `rules` give all
+    others, and where their states do have these networks, every network of the space obeys the
+    rules and is among those given.
 
     Args:
         space: The states.
@@ -72,11 +73,34 @@ def check_all_networks(space: SearchSpace, networks: tuple[State, ...]) -> None:
         ValueError: If one is missing.
     """
     numbers = network_numbers(space, networks)
-    closed = ClosedSets(lambda state: networks[numbers[state]])
     for hidden in range(len(space.hidden)):
-        for state, found in closed.rules(State(space.groups, hidden)).items():
+        top = State(space.groups, hidden)
+        for state, found in rules(lambda state: networks[numbers[state]], top).items():
             if space.network(state) != found:
                 raise ValueError(
                     f"expected all networks of the space, got none for {state.key!r}, whose "
                     f"network is not that of {found.key!r}"
                 )
+
+
+def rules(network: Callable[[State], State], top: State) -> dict[State, State]:
+    """States whose networks all others follow from, each with its network.
+
+    The largest set of groups with the network of a set is its closure: it grows with the set, and
+    closing twice changes nothing. So where the closure of P is Q, a set that holds P has the
+    closure of its union with Q.
+
+    Args:
+        network: The state that stands for the network of a state.
+        top: The state with all groups.
+    """
+    found: dict[State, State] = {}
+    known: list[tuple[frozenset[str], frozenset[str]]] = []
+    for size in range(len(top.groups) + 1):
+        for chosen in combinations(top.groups, size):
+            state, groups = State(chosen, top.hidden), frozenset(chosen)
+            follows = any(few <= groups and not many <= groups for few, many in known)
+            if not follows and (closed := network(state)) != state:
+                found[state] = closed
+                known.append((groups, frozenset(closed.groups)))
+    return found

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from isotropy.discovery.search._children_together import ChildrenTogether, Weights
-from isotropy.discovery.search._grid_child import Training
-from isotropy.discovery.search._space import SearchSpace, State
+from isotropy.discovery.search import SearchSpace, State, Training
 from isotropy.nn import GridNetwork
+from isotropy_papers.children_together import ChildrenTogether, Weights
 
 SPACE = SearchSpace((2, 8, 8), ("rotation", "horizontal flip", "left vertical scramble"), ((4, 4),))
 ROWS = torch.rand(90, 2, 8, 8, generator=torch.Generator().manual_seed(0))

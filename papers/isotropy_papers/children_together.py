@@ -15,8 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from isotropy.discovery.search._grid_child import Training
-from isotropy.discovery.search._space import SearchSpace, State
+from isotropy.discovery.search import SearchSpace, State, Training
 from isotropy.groups import Monomial, components
 from isotropy.nn import grid_sharing
 
@@ -96,10 +95,10 @@ class ChildrenTogether:
             self._labels.append(labels.to(self.device))
             self._ranks.append(ranks)
         self._bias_labels = [
-            self._alike(grids, k + 1).to(self.device) for k in range(len(sharings[0]))
+            self._shared_biases(grids, k + 1).to(self.device) for k in range(len(sharings[0]))
         ]
 
-    def _alike(self, grids: Sequence[object], number: int) -> Tensor:
+    def _shared_biases(self, grids: Sequence[object], number: int) -> Tensor:
         cells = self._cells[number]
         if self.training.published:
             return torch.arange(len(self.networks)).repeat_interleave(cells).int()
@@ -164,8 +163,8 @@ class ChildrenTogether:
             weight = weights.layers[number].index_select(0, labels)
             bias = weights.biases[number].index_select(0, places).reshape(children, 1, -1)
             if number == 0:
-                said = functional.linear(x, weight.reshape(-1, x.shape[-1]))
-                x = said.reshape(len(x), children, -1).transpose(0, 1)
+                outputs = functional.linear(x, weight.reshape(-1, x.shape[-1]))
+                x = outputs.reshape(len(x), children, -1).transpose(0, 1)
             else:
                 x = x @ weight.reshape(children, -1, x.shape[-1]).transpose(1, 2)
             x = x.relu() + bias if self.training.published else (x + bias).relu()
@@ -197,8 +196,10 @@ class ChildrenTogether:
                 order = torch.randperm(len(x), generator=rng)
             for rows in order.to(self.device).split(self.training.batch):
                 solver.zero_grad()
-                said = self.logits(weights, x[rows]).flatten(0, 1)
-                loss = functional.cross_entropy(said, answers[:, rows].flatten(), reduction="sum")
+                outputs = self.logits(weights, x[rows]).flatten(0, 1)
+                loss = functional.cross_entropy(
+                    outputs, answers[:, rows].flatten(), reduction="sum"
+                )
                 (loss / len(rows)).backward()  # each child's own mean
                 solver.step()
             yield epoch

@@ -13,14 +13,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from isotropy._run._bounded_json import bounded_json, shown
-from isotropy.discovery.search._all_networks import may_be_all_networks
-from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._tensor_header import (
-    LONGEST_HEADER,
-    TensorHeader,
-    TensorShape,
-    tensor_header,
-)
+from isotropy.discovery.search import SearchSpace, State
+from isotropy_papers._all_networks import may_be_all_networks
 
 FORMAT = 1
 _ARRAYS = {
@@ -50,38 +44,40 @@ def table_parts(place: str) -> dict[str, Any]:
     if not Path(place).is_file():
         raise ValueError(f"expected the file of a score table, got {place!r}")
     try:
-        header = _header(place)
-    except (ValueError, OSError) as error:
+        metadata = _metadata(place)
+    except (SafetensorError, ValueError, OSError) as error:
         raise _damaged(place, error) from error
-    _check(header.metadata, place)
+    _check(metadata, place)
     try:
-        tensors = _tensors(place, header.tensors)
+        tensors = _tensors(place)
     except (SafetensorError, ValueError, OSError) as error:
         raise _damaged(place, error) from error
     try:
-        return _parts(tensors, header.metadata.get("table"))
+        return _parts(tensors, metadata.get("table"))
     except ValueError as error:
         raise ValueError(f"{error}, in {place!r}") from error
 
 
 def _damaged(place: str, error: Exception) -> ValueError:
-    return ValueError(f"expected a score table, got a damaged file in {place!r} ({error})")
+    why = shown(str(error))
+    return ValueError(f"expected a score table, got a damaged file in {place!r} ({why})")
 
 
-def _header(place: str) -> TensorHeader:
+def _metadata(place: str) -> dict[str, str]:
     size = os.stat(place).st_size
     if size > _LARGEST:
         raise ValueError(f"expected up to {_LARGEST} bytes, got {size}")
-    with open(place, "rb") as file:
-        return tensor_header(file.read(LONGEST_HEADER + 8), size, "a score table")
-
-
-def _tensors(place: str, shapes: dict[str, TensorShape]) -> dict[str, Tensor]:
-    for name, dtypes in _ARRAYS.items():
-        if name not in shapes or shapes[name].dtype not in dtypes:
-            got = shown(shapes[name].dtype) if name in shapes else "none"
-            raise ValueError(f"expected {name} in whole numbers, got {got}")
     with safe_open(place, framework="pt") as file:
+        return file.metadata() or {}
+
+
+def _tensors(place: str) -> dict[str, Tensor]:
+    with safe_open(place, framework="pt") as file:
+        held = set(file.keys())
+        for name, dtypes in _ARRAYS.items():
+            got = file.get_slice(name).get_dtype() if name in held else "none"
+            if got not in dtypes:
+                raise ValueError(f"expected {name} in whole numbers, got {got}")
         return {name: file.get_tensor(name) for name in _ARRAYS}
 
 

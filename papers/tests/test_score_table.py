@@ -8,9 +8,9 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from isotropy.discovery.search import SearchSpace, State
-from isotropy.discovery.search._score_table import ScoreTable
-from isotropy.discovery.search._strategy import Proposal
+from isotropy.discovery.search import ChildProposal, SearchSpace, State
+from isotropy_papers._all_networks import rules
+from isotropy_papers.score_table import ScoreTable
 
 GROUPS = (
     *("rotation", "horizontal flip", "vertical flip", "horizontal translation"),
@@ -53,10 +53,10 @@ def test_scores_are_shares_of_rows_after_the_epochs_asked_for():
     table = made()
     state = State(("rotation", "vertical flip"))
     row = NETWORKS.index(SPACE.network(state))
-    assert table.score(Proposal(state), 2) == table.validation[row, 2, -1] / 200
-    assert table.score(Proposal(state, 1), 0) == table.validation[row, 0, 0] / 200
-    assert table.score(Proposal(state, None, state), 1) == table.validation[row, 1, -1] / 200
-    assert table.test_score(Proposal(state, 2), 1) == table.test[row, 1, 1] / 1000
+    assert table.score(ChildProposal(state), 2) == table.validation[row, 2, -1] / 200
+    assert table.score(ChildProposal(state, 1), 0) == table.validation[row, 0, 0] / 200
+    assert table.score(ChildProposal(state, None, state), 1) == table.validation[row, 1, -1] / 200
+    assert table.test_score(ChildProposal(state, 2), 1) == table.test[row, 1, 1] / 1000
     assert table.best(1) == table.validation[:, 1, -1].max() / 200
 
 
@@ -153,12 +153,26 @@ def test_an_older_file_is_complete_where_it_can_be(tmp_path):
 @pytest.mark.parametrize(
     ("proposal", "seed", "message"),
     [
-        (Proposal(State(), None, State(("rotation",))), 0, "starts from 'rotation/0'"),
-        (Proposal(State(), 5), 0, "expected from 1 to 4 epochs, got 5"),
-        (Proposal(State()), 3, "expected a seed from 0 to 2, got 3"),
-        (Proposal(State(("no such",))), 0, "expected a state of the space"),
+        (ChildProposal(State(), None, State(("rotation",))), 0, "starts from 'rotation/0'"),
+        (ChildProposal(State(), 5), 0, "expected from 1 to 4 epochs, got 5"),
+        (ChildProposal(State()), 3, "expected a seed from 0 to 2, got 3"),
+        (ChildProposal(State(("no such",))), 0, "expected a state of the space"),
     ],
 )
 def test_what_is_not_tabulated_is_refused(proposal, seed, message):
     with pytest.raises(ValueError, match=message):
         made().score(proposal, seed)
+
+
+def test_all_networks_follow_from_the_rules():
+    space = SearchSpace((1, 8, 8), GROUPS, ((4,), (6,)))
+    networks = {state: space.network(state) for state in space.states()}
+    top = State(space.groups, 1)
+    found = rules(networks.__getitem__, top)
+    assert all(networks[few] == many != few for few, many in found.items())
+    for state in (one for one in networks if one.hidden == 1):
+        held = set(state.groups)
+        for _ in GROUPS:
+            for few, many in found.items():
+                held |= set(many.groups) if held.issuperset(few.groups) else set()
+        assert held == set(networks[state].groups)

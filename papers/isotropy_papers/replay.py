@@ -9,10 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.discovery.search._by_network import ByNetwork
-from isotropy.discovery.search._score_table import ScoreTable
-from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.discovery.search._strategy import Proposal, Strategy
+from isotropy.discovery.search import ByNetwork, ChildProposal, SearchSpace, State, Strategy
+from isotropy_papers.score_table import ScoreTable
 
 _ROUNDING = 1e-9  # shares that are equal but for it are equal
 
@@ -33,7 +31,7 @@ class ReplayedSearch:
 
     seed: int
     training_seed: int
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[ChildProposal, ...]
     best: NDArray[Any]
     test: float
     cost: NDArray[Any]
@@ -192,7 +190,7 @@ def replay(
         strategy_factory: From the space and a seed to a fresh strategy, as
             ``lambda space, seed: strategy_of("dqn", space, seed=seed)``.
         seeds: How many, counted from 0, or which.
-        children: The most that each search trains, short trainings and long ones alike.
+        children: The most that each search trains, short trainings and long ones.
         by_network: Whether a network is trained once, whichever states ask for it; otherwise every
             state is a child of its own, as in the cache of Basu et al. 2021.
         goal: The validation accuracy, a share, at which a search ends.
@@ -201,12 +199,17 @@ def replay(
         ValueError: If there is no seed or no child, or a strategy asks for what is not tabulated.
 
     Example:
-        >>> from isotropy.discovery.search._random_search import RandomSearch
+        >>> from isotropy.discovery.search import strategy_of
         >>> space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((4,),))
         >>> counts, sizes = np.array([70, 82, 79, 90]).reshape(4, 1, 1), np.full(4, 100)
         >>> states = tuple(space.states())
         >>> table = ScoreTable("flips", space, states, counts, counts, 100, 100, sizes)
-        >>> found = replay(table, RandomSearch, seeds=3, children=4)
+        >>> found = replay(
+        ...     table,
+        ...     lambda space, seed: strategy_of("random", space, seed=seed),
+        ...     seeds=3,
+        ...     children=4,
+        ... )
         >>> found.final
         array([0.9, 0.9, 0.9])
     """
@@ -228,10 +231,10 @@ def _search(
     table: ScoreTable, strategy: Strategy, seed: int, children: int, goal: float | None
 ) -> ReplayedSearch:
     training = seed % table.seeds
-    scores: dict[Proposal, float] = {}
+    scores: dict[ChildProposal, float] = {}
     best: list[float] = []
     cost: list[float] = []
-    selected: Proposal | None = None
+    selected: ChildProposal | None = None
     reached: dict[State, int] = {}
     spent = 0
     while len(scores) < children:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from isotropy.discovery.augerino._augmentations import Augmentation
+from isotropy_papers.augmentations import Augmentation
 
 
 class Augerino(nn.Module):
@@ -36,7 +36,7 @@ class Augerino(nn.Module):
         encoder: h, which comes before the augmentation, say the embedding of tokens.
 
     Example:
-        >>> from isotropy.discovery import LearnedPermutations
+        >>> from isotropy_papers.augmentations import LearnedPermutations
         >>> model = Augerino(
         ...     nn.Sequential(nn.Flatten(), nn.Linear(4 * 5, 1)),
         ...     LearnedPermutations(4, generator=0),

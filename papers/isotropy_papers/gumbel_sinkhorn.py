@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
+from isotropy.run import generator as make_generator
 
 
 def sinkhorn(log_alpha: Tensor, iterations: int = 20) -> Tensor:

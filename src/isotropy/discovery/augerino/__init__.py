@@ -1,1 +1,0 @@
-"""Learned augmentation: the law of the transformations is trained with the model."""

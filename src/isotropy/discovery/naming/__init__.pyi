@@ -1,0 +1,8 @@
+from isotropy.discovery.naming._automorphisms import automorphisms
+from isotropy.discovery.naming._naming import SharingName, name_sharing
+
+__all__ = [
+    "SharingName",
+    "automorphisms",
+    "name_sharing",
+]
