@@ -18,9 +18,9 @@ from peers.basu2021 import HIDDEN, IMAGE, STEP, Child, optimiser, training_step
 from torch.nn import functional
 
 from isotropy._run import write_json
-from isotropy.data import AUGMENTATIONS
 from isotropy.groups import grid_transformations
 from isotropy.nn import GridNetwork, grid_sharing
+from isotropy_papers.grid_images import AUGMENTATIONS
 
 _ROWS = {
     "Eq0": (),

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from isotropy._run import write_json
 from isotropy.bases import pair_orbits
-from isotropy.data import AUGMENTATIONS
 from isotropy.groups import grid_transformations
+from isotropy_papers.grid_images import AUGMENTATIONS
 
 _ROWS = {
     "Eq1": ("rotation",),

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy._run import generator, write_json
-from isotropy.data import SharingTask, cross_correlation, shared_means
 from isotropy.discovery import (
     LeastSquares,
     PartitionEvidence,
@@ -32,6 +31,7 @@ from isotropy.discovery import (
     rounded,
 )
 from isotropy.equivariance import partition_distance
+from isotropy_papers.sharing_tasks import SharingTask, cross_correlation, shared_means
 
 Labels = NDArray[np.int64]
 Draw = Callable[[int], SharingTask]

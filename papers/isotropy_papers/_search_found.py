@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 from isotropy._run import ProgressCallback
-from isotropy.data import AUGMENTATIONS as MOVED_BY
 from isotropy.discovery.search import ScoreTable, State
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_published import CODE_ORDER
@@ -18,6 +17,7 @@ from isotropy_papers._search_selection import (
 )
 from isotropy_papers._search_singles import ORDER_NOTE
 from isotropy_papers._search_tables import SINGLES, own_plan, published_plan, table_of
+from isotropy_papers.grid_images import AUGMENTATIONS as MOVED_BY
 
 _RETRAINED = 20
 _ROWS = 10_000

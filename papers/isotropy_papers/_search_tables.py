@@ -13,11 +13,11 @@ import numpy as np
 import torch
 
 from isotropy._run import ProgressCallback, Step
-from isotropy.data import GridImageSet, grid_image_set
 from isotropy.discovery.search import ChildrenTogether, ScoreTable, SearchSpace, State, Training
 from isotropy.groups import GRID_TRANSFORMATIONS
 from isotropy_papers._experiment import Settings
 from isotropy_papers._image_sets import image_set
+from isotropy_papers.grid_image_sets import GridImageSet, grid_image_set
 
 _FOLDER = Path(__file__).parent / "search_tables"
 _ROWS = 10_000  # of each part: training at full size, validation, test

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from isotropy._run import generator as make_generator
 from isotropy._run import spawn
-from isotropy.data import SharingTask
 from isotropy.discovery import (
     Augerino,
     LearnedShifts,
@@ -26,6 +25,7 @@ from isotropy.discovery import (
     rounded,
     shared_solutions,
 )
+from isotropy_papers.sharing_tasks import SharingTask
 
 Labels: TypeAlias = NDArray[np.int64]
 Draw: TypeAlias = Callable[[int, bool, torch.Generator], SharingTask]
@@ -48,7 +48,7 @@ class Runs:
         rng: Where what else is random comes from.
 
     Example:
-        >>> from isotropy.data import noisy_steps
+        >>> from isotropy_papers.sharing_tasks import noisy_steps
         >>> runs = Runs.draw(
         ...     lambda n, test, rng: noisy_steps(4, samples=n, seed=rng), 0, count=2, test_rows=30
         ... )

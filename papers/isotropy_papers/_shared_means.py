@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from isotropy._run import ProgressCallback
 from isotropy._run import generator as make_generator
-from isotropy.data import SharingTask, shared_means
 from isotropy.discovery import (
     LeastSquares,
     PartitionEvidence,
@@ -24,6 +23,7 @@ from isotropy.equivariance import partition_distance
 from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._sharing_cells import mean_cell
+from isotropy_papers.sharing_tasks import SharingTask, shared_means
 
 Labels = NDArray[np.int64]
 

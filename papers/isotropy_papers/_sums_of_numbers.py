@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from isotropy._run import generator
-from isotropy.data import PositionwiseSum, SumOfNumbers, sum_of_numbers
 from isotropy.discovery import Augerino, LearnedPermutations, fit_augerino
 from isotropy.discovery.sharing._module_sharing import learn_module_sharing
 from isotropy.discovery.sharing._partition_fits import FitOptions, fit_partitions
 from isotropy.discovery.sharing._shared_module import SharedModule
 from isotropy.equivariance import partition_distance
+from isotropy_papers.sum_of_numbers import PositionwiseSum, SumOfNumbers, sum_of_numbers
 
 TASKS = {"sum": False, "signed sum": True}
 TEST_ROWS = 100_000

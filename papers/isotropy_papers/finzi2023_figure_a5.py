@@ -8,7 +8,6 @@ from torch import Tensor
 
 from isotropy._run import ProgressCallback
 from isotropy.certificates import architecture
-from isotropy.data import rotated
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -21,6 +20,7 @@ from isotropy_papers._certificate_plots import (
 )
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._image_sets import ImageSet
+from isotropy_papers.digit_tasks import rotated
 
 NETWORKS = ("lenet5", "convnet", "resnet20")
 SAMPLES = ("rotated", "upright")

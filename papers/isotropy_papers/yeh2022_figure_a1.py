@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from isotropy._run import ProgressCallback
-from isotropy.data import SharingTask, noisy_steps
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._shared_maps import (
@@ -25,6 +24,7 @@ from isotropy_papers._shared_maps import (
     Runs,
 )
 from isotropy_papers._sharing_cells import mean_cell
+from isotropy_papers.sharing_tasks import SharingTask, noisy_steps
 
 LENGTH = 10
 RATE, PENALTY = 0.2, 0.1

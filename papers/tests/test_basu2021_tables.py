@@ -10,7 +10,6 @@ import pytest
 from scipy import stats
 
 from isotropy._run import Step
-from isotropy.data import AUGMENTATIONS
 from isotropy.data._idx import write_idx
 from isotropy.discovery.search import ScoreTable, SearchSpace, State
 from isotropy.groups import GRID_TRANSFORMATIONS, GridTransformation
@@ -24,6 +23,7 @@ from isotropy_papers._search_selection import (
     scores,
 )
 from isotropy_papers._search_tables import own_plan, published_plan, stored_table
+from isotropy_papers.grid_images import AUGMENTATIONS
 
 
 def ignore(step: Step) -> None:

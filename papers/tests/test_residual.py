@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
 from isotropy._run import Step, generator, spawn
-from isotropy.data import HamiltonianSystem, double_spring_pendulum, windy_pendulum
+from isotropy.data import HamiltonianSystem, double_spring_pendulum
 from isotropy.evidence import (
     DiagonalBlock,
     Laplace,
@@ -42,6 +42,7 @@ from isotropy_papers._residual_trials import (
 )
 from isotropy_papers._training import Recipe, Training
 from isotropy_papers.finzi2023_figure3_2 import FIXED, boxes, models_of, plan_of
+from isotropy_papers.windy_pendulum import windy_pendulum
 
 FIGURE, STRENGTHS, MEMBERS = (
     f"finzi2023/{place}" for place in ("figure3.2", "section3.5.1", "section3.5.2")

@@ -13,10 +13,10 @@ import numpy as np
 from torch import Tensor
 
 from isotropy.data._arrays import from_arrays, from_dataset, from_torch_dataset
+from isotropy.data._data_folders import load_folder, refuse_options
+from isotropy.data._data_frames import load_frame, load_parquet
 from isotropy.data._dataset import Dataset, TaskKind
 from isotropy.data._delimited_text import load_csv
-from isotropy.data._folders import load_folder, refuse_options
-from isotropy.data._frames import load_frame, load_parquet
 from isotropy.data._idx import is_idx, load_idx_file
 from isotropy.data._image_folder import Reading, Unreadable
 from isotropy.data._intake import Intake, Missing, Text

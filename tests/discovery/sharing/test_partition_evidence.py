@@ -14,7 +14,6 @@ from scipy.special import gammaln
 from scipy.stats import multivariate_normal
 
 from isotropy._run import Step
-from isotropy.data import cross_correlation, shared_means
 from isotropy.discovery import (
     LeastSquares,
     PartitionEvidence,
@@ -23,6 +22,7 @@ from isotropy.discovery import (
     set_partitions,
 )
 from isotropy.equivariance import partition_distance
+from isotropy_papers.sharing_tasks import cross_correlation, shared_means
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from isotropy._run import Step, generator
-from isotropy.data import shared_means
 from isotropy.discovery import (
     LeastSquares,
     averaged,
@@ -20,6 +19,7 @@ from isotropy.discovery import (
     row_softmax,
 )
 from isotropy.equivariance import partition_distance
+from isotropy_papers.sharing_tasks import shared_means
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
