@@ -72,7 +72,7 @@ def equivariance_gap(
         action: An action or its name.
         output: How the action acts on outputs; see `lie_derivative`.
         batch_size: How many inputs to take at a time.
-        progress: Called after each batch.
+        progress: Called at each batch.
 
     Raises:
         ValueError: If there are fewer than two sets.

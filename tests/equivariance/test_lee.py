@@ -287,11 +287,11 @@ def test_no_actions_are_refused() -> None:
         lee_penalty(network(), images(), [])
 
 
-def test_outputs_may_be_said_to_be_invariant() -> None:
+def test_outputs_may_be_declared_invariant() -> None:
     x = images()
     picture = lee(nn.Identity(), x, "rotation")
     assert picture.lee < 1e-24
-    told = lee(nn.Identity(), x, "rotation", output="invariant")
-    assert told.lee == pytest.approx(float(image_action("rotation").tangent(x).square().mean()))
+    declared = lee(nn.Identity(), x, "rotation", output="invariant")
+    assert declared.lee == pytest.approx(float(image_action("rotation").tangent(x).square().mean()))
     whole = lie_derivative(nn.Identity(), x, "rotation", output="invariant")
-    assert told.lee == pytest.approx(float(whole.square().mean()))
+    assert declared.lee == pytest.approx(float(whole.square().mean()))

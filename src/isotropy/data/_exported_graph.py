@@ -176,7 +176,7 @@ def require_tensors(program: Mapping[str, Any], stored: Mapping[str, Any]) -> No
 
     Args:
         program: The graph, as `parse_program` returned it.
-        stored: What is said of each tensor that the file holds.
+        stored: The description of each tensor that the file holds.
 
     Raises:
         Refused: If one is missing, or of another shape or kind.

@@ -1,4 +1,4 @@
-"""Tensors of exported programs: what is said of them, and the bytes of those that are stored."""
+"""Tensors of exported programs: their descriptions, and the bytes of those that are stored."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def parse_stored(
         files: The archive.
 
     Returns:
-        What is said of each tensor, by its name, and the files that hold them.
+        The description of each tensor, by its name, and the files that hold them.
 
     Raises:
         Refused: If it names objects or pickles, or a tensor that its file does not hold.

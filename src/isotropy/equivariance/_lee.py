@@ -82,7 +82,7 @@ def lee(
         output: How the action acts on outputs; see `lie_derivative`.
         batch_size: How many inputs to take at a time; it does not change the result of a model
             that treats inputs one by one.
-        progress: Told of each batch.
+        progress: Called at each batch.
 
     Raises:
         ValueError: If there are no inputs, or the action does not fit inputs or outputs.
@@ -152,10 +152,27 @@ def batches(
     Args:
         data: As for `lee`.
         batch_size: How many rows of a tensor or data set to take at a time.
-        progress: Told of each batch.
+        progress: Called at each batch.
+
+    Raises:
+        TypeError: If the data are none of these.
+        ValueError: If the batch size is not positive.
     """
     if batch_size < 1:
         raise ValueError(f"expected a batch size of at least 1, got {batch_size}")
+    parts, total = _split(data, batch_size)
+    for done, part in enumerate(parts):
+        x = part[0] if isinstance(part, tuple | list) else part
+        if not isinstance(x, Tensor):
+            raise TypeError(f"expected batches of tensors, got {type(x).__name__}")
+        if progress is not None:
+            progress(Step(done, total or None, "measuring"))
+        if len(x):
+            yield x
+
+
+def _split(data: Any, batch_size: int) -> tuple[Iterable[Any], int]:
+    """The batches, and how many there are; 0 where nobody knows."""
     if isinstance(data, Dataset):
         data = data.x
     elif isinstance(data, np.ndarray):
@@ -165,22 +182,12 @@ def batches(
     if isinstance(data, tuple | list) and data and isinstance(data[0], Tensor):
         data = data[0] if _are_pairs(data) else data
     if isinstance(data, Tensor):
-        parts: Iterable[Any] = data.split(batch_size) if data.ndim else ()
-        total = -(-len(data) // batch_size) if data.ndim else 0
-    elif isinstance(data, Iterable):
-        parts, total = data, len(data) if isinstance(data, Sized) else 0
-    else:
-        raise TypeError(
-            f"expected a tensor, a data set or an iterable of batches, got {type(data).__name__}"
-        )
-    for done, part in enumerate(parts):
-        x = part[0] if isinstance(part, tuple | list) else part
-        if not isinstance(x, Tensor):
-            raise TypeError(f"expected batches of tensors, got {type(x).__name__}")
-        if progress is not None:
-            progress(Step(done, total or None, "measuring"))
-        if len(x):
-            yield x
+        return (data.split(batch_size), -(-len(data) // batch_size)) if data.ndim else ((), 0)
+    if isinstance(data, Iterable):
+        return data, len(data) if isinstance(data, Sized) else 0
+    raise TypeError(
+        f"expected a tensor, a data set or an iterable of batches, got {type(data).__name__}"
+    )
 
 
 def _are_pairs(data: Sequence[Any]) -> bool:
@@ -215,6 +222,9 @@ def lee_penalty(
 
     Returns:
         A scalar.
+
+    Raises:
+        ValueError: If there is no action.
 
     Example:
         >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
