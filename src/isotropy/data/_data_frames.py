@@ -115,7 +115,7 @@ def _load(
     return Table(columns, roles, source, given, rows, notes).dataset(task, intake)
 
 
-def _number_column(column: Any, name: str, rows: Rows, source: str) -> Column:
+def _number_column(column: Any, name: str, rows: Rows, _source: str) -> Column:
     missing = column.isna().to_numpy(bool)
     there = column[~missing]
     values = np.full(len(column), np.nan)

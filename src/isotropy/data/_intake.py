@@ -57,6 +57,9 @@ class Intake:
             count: How many rows there are.
             groups: Which rows belong together, shape ``(count,)``, or ``None``.
             source: Where the rows are from, for messages.
+
+        Raises:
+            ValueError: If there are not as many groups as rows.
         """
         if groups is not None and len(groups) != count:
             raise ValueError(
