@@ -17,9 +17,9 @@ from peers.basu2021 import HIDDEN, IMAGE, STEP, share
 from torch import Tensor
 
 from isotropy.bases import pair_orbits
-from isotropy.data import AUGMENTATIONS
 from isotropy.groups import grid_transformations
 from isotropy.run import write_json
+from isotropy_papers.grid_images import AUGMENTATIONS
 
 _ROWS = {
     "Eq1": ("rotation",),

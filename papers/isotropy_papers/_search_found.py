@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 
-from isotropy.data import AUGMENTATIONS as MOVED_BY
 from isotropy.discovery.search import State
 from isotropy.run import ProgressCallback
-from isotropy_papers._experiment import Cell, Result, Settings
+from isotropy_papers._experiment import (
+    Cell,
+    Result,
+    Settings,
+)
 from isotropy_papers._search_published import CODE_ORDER
 from isotropy_papers._search_selection import (
     INTERVAL_NOTE,
@@ -17,7 +20,13 @@ from isotropy_papers._search_selection import (
     scores,
 )
 from isotropy_papers._search_singles import ORDER_NOTE
-from isotropy_papers._search_tables import SINGLES, own_plan, published_plan, table_of
+from isotropy_papers._search_tables import (
+    SINGLES,
+    own_plan,
+    published_plan,
+    table_of,
+)
+from isotropy_papers.grid_images import AUGMENTATIONS as MOVED_BY
 from isotropy_papers.score_table import ScoreTable
 
 _RETRAINED = 20

@@ -10,10 +10,20 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from isotropy.data import AUGMENTATIONS, transform_images
-from isotropy.run import ProgressCallback, atomic_write
-from isotropy_papers._experiment import Cell, Result, Settings
+from isotropy.run import (
+    ProgressCallback,
+    atomic_write,
+)
+from isotropy_papers._experiment import (
+    Cell,
+    Result,
+    Settings,
+)
 from isotropy_papers._image_sets import image_set
+from isotropy_papers.grid_images import (
+    AUGMENTATIONS,
+    transform_images,
+)
 
 SHOWN = {
     "mnist": {"5": 5, "7": 7, "2": 2, "1": 1},

@@ -10,10 +10,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from isotropy.equivariance import aliasing_lee, image_action, lee
-from isotropy.run import ProgressCallback, Step
-from isotropy_papers._experiment import Cell, Experiment, Result, Settings
+from isotropy.equivariance import (
+    image_action,
+    lee,
+)
+from isotropy.run import (
+    ProgressCallback,
+    Step,
+)
+from isotropy_papers._experiment import (
+    Cell,
+    Experiment,
+    Result,
+    Settings,
+)
 from isotropy_papers._photographs import pink_noise
+from isotropy_papers.aliasing import aliasing_lee
 
 _HARMONICS = 8
 _FINE = 2**12  # samples of one period, for amplitudes

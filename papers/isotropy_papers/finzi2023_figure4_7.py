@@ -6,10 +6,20 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from isotropy.equivariance import equivariance_gap
 from isotropy.run import ProgressCallback
-from isotropy_papers._experiment import Cell, Experiment, Result, Settings
-from isotropy_papers._image_sets import ImageSet, digest_of, found_folder, like, unlabelled
+from isotropy_papers._experiment import (
+    Cell,
+    Experiment,
+    Result,
+    Settings,
+)
+from isotropy_papers._image_sets import (
+    ImageSet,
+    digest_of,
+    found_folder,
+    like,
+    unlabelled,
+)
 from isotropy_papers._photographs import pink_noise
 from isotropy_papers._trained_classifiers import (
     Estimates,
@@ -19,6 +29,7 @@ from isotropy_papers._trained_classifiers import (
     of_lee,
     study,
 )
+from isotropy_papers.equivariance_gap import equivariance_gap
 
 _TRAIN, _TEST, _NOISE = "train", "test", "1/f noise"
 _OTHERS = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}

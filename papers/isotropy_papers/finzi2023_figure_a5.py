@@ -7,7 +7,6 @@ from pathlib import Path
 from torch import Tensor
 
 from isotropy.certificates import architecture
-from isotropy.data import rotated
 from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
@@ -19,8 +18,14 @@ from isotropy_papers._certificate_plots import (
     point_cells,
     search_options,
 )
-from isotropy_papers._experiment import Cell, Experiment, Result, Settings
+from isotropy_papers._experiment import (
+    Cell,
+    Experiment,
+    Result,
+    Settings,
+)
 from isotropy_papers._image_sets import ImageSet
+from isotropy_papers.digit_tasks import rotated
 
 NETWORKS = ("lenet5", "convnet", "resnet20")
 SAMPLES = ("rotated", "upright")

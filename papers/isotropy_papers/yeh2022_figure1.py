@@ -10,9 +10,22 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.equivariance import mse_gap_bound, shared_mean_mse, sharing_threshold, suggest_split
-from isotropy.run import ProgressCallback, Step
-from isotropy_papers._experiment import Cell, Experiment, Result, Settings
+from isotropy.run import (
+    ProgressCallback,
+    Step,
+)
+from isotropy_papers._experiment import (
+    Cell,
+    Experiment,
+    Result,
+    Settings,
+)
+from isotropy_papers.shared_mean_theory import (
+    mse_gap_bound,
+    shared_mean_mse,
+    sharing_threshold,
+    suggest_split,
+)
 
 _SAMPLES, _DIMENSIONS, _ALPHA = 100, 5, 0.05
 _RANKS = (1, 2, 4)

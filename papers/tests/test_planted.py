@@ -9,8 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy import cli, discovery
-from isotropy.data import PlantedProblem, planted_nulls, planted_problems
+from isotropy import (
+    cli,
+    discovery,
+)
 from isotropy.discovery import (
     ClassResult,
     Finding,
@@ -23,8 +25,13 @@ from isotropy.discovery import (
 )
 from isotropy.discovery.generators._charts import chart_of_columns
 from isotropy.run import Step
-from isotropy_papers import Settings, experiment
-from isotropy_papers import planted as bench_module
+from isotropy_papers import (
+    Settings,
+    experiment,
+)
+from isotropy_papers import (
+    planted as bench_module,
+)
 from isotropy_papers._planted_scores import (
     Outcome,
     equivariant_rank,
@@ -34,6 +41,11 @@ from isotropy_papers._planted_scores import (
     scores,
 )
 from isotropy_papers.planted import bench
+from isotropy_papers.planted_problems import (
+    PlantedProblem,
+    planted_nulls,
+    planted_problems,
+)
 
 PROBLEMS, NULLS = planted_problems(), planted_nulls()
 AT = "noise 0.01, N=4000"

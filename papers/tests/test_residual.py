@@ -11,7 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
-from isotropy.data import HamiltonianSystem, double_spring_pendulum, windy_pendulum
+from isotropy.data import (
+    HamiltonianSystem,
+    double_spring_pendulum,
+)
 from isotropy.evidence import (
     DiagonalBlock,
     Laplace,
@@ -21,14 +24,41 @@ from isotropy.evidence import (
 )
 from isotropy.evidence._likelihoods import Gaussian
 from isotropy.groups import O
-from isotropy.nn import EMLP, MLP, PathSum, log_prior, soften, tensor_priors
-from isotropy.reps import Scalar, Symmetry, V
-from isotropy.run import Step, generator, spawn
-from isotropy_papers import Result, Settings, experiment, ids
-from isotropy_papers import _learned_trials as learned_module
-from isotropy_papers import _residual_trials as trials_module
+from isotropy.nn import (
+    EMLP,
+    MLP,
+    PathSum,
+    log_prior,
+    soften,
+    tensor_priors,
+)
+from isotropy.reps import (
+    Scalar,
+    Symmetry,
+    V,
+)
+from isotropy.run import (
+    Step,
+    generator,
+    spawn,
+)
+from isotropy_papers import (
+    Result,
+    Settings,
+    experiment,
+    ids,
+)
+from isotropy_papers import (
+    _learned_trials as learned_module,
+)
+from isotropy_papers import (
+    _residual_trials as trials_module,
+)
 from isotropy_papers._ensemble import Ensemble
-from isotropy_papers._learned_penalties import LearnedPenalties, random_passes
+from isotropy_papers._learned_penalties import (
+    LearnedPenalties,
+    random_passes,
+)
 from isotropy_papers._learned_trials import learned_errors
 from isotropy_papers._residual_trials import (
     LEVELS,
@@ -40,8 +70,17 @@ from isotropy_papers._residual_trials import (
     fixed_penalties,
     inertia_task,
 )
-from isotropy_papers._training import Recipe, Training
-from isotropy_papers.finzi2023_figure3_2 import FIXED, boxes, models_of, plan_of
+from isotropy_papers._training import (
+    Recipe,
+    Training,
+)
+from isotropy_papers.finzi2023_figure3_2 import (
+    FIXED,
+    boxes,
+    models_of,
+    plan_of,
+)
+from isotropy_papers.windy_pendulum import windy_pendulum
 
 FIGURE, STRENGTHS, MEMBERS = (
     f"finzi2023/{place}" for place in ("figure3.2", "section3.5.1", "section3.5.2")

@@ -1,4 +1,4 @@
-"""Augmentation: every row moved by an element of its own, inputs and outputs alike."""
+"""Augmentation: every row moved by an element of its own, inputs and outputs."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ from isotropy.data import (
     inertia,
     modified_inertia,
     o5_invariant,
-    windy_pendulum,
 )
 from isotropy.groups import SL, SO, Group, O, O2eR3, SO2eR3
 from isotropy.reps import Scalar, Symmetry, V
+from isotropy_papers.windy_pendulum import windy_pendulum
 
 FORMULAS = ["text", "reference"]
 

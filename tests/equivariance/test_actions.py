@@ -157,7 +157,7 @@ def blob(height: int, width: int, inverse: Tensor, pitch: float = 1.0) -> Tensor
     for centre, weight in (((2.0, -1.5), 1.0), ((-2.5, 1.0), -0.7)):
         away = (taken[0] - centre[0]) ** 2 + (taken[1] - centre[1]) ** 2
         found += weight * torch.exp(-away / 5)
-    # nothing is said of what comes from outside
+    # nothing is known of what comes from outside
     outside = (taken[0].abs() > width / 2) | (taken[1].abs() > height / 2)
     return torch.where(outside, torch.nan, found).reshape(1, 1, height, width)
 

@@ -195,7 +195,7 @@ def test_the_generator_decides_the_samples() -> None:
     assert values[0] == values[1] != values[2]
 
 
-# --- how it is told ---------------------------------------------------------------------------
+# --- how it is shown --------------------------------------------------------------------------
 
 
 def test_data_is_json_of_one_shape() -> None:

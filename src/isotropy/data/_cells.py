@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.data._tables import Column
+from isotropy.data._column_tables import Column
 
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))
 

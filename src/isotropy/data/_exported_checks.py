@@ -225,14 +225,10 @@ def as_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
     """``as_strided``, whose own check of the bounds overflows."""
-    _require_near(size, stride, storage_offset)
-    return torch.as_strided(input, size, stride, storage_offset)
-
-
-def _require_near(size: Sequence[int], stride: Sequence[int], offset: int | None) -> None:
     last = sum(abs(n) * abs(step) for n, step in zip(size, stride, strict=False))
-    last += abs(offset or 0)
+    last += abs(storage_offset or 0)
     _require(last < _FARTHEST, "as_strided", "elements of the tensor", f"one at {last}")
+    return torch.as_strided(input, size, stride, storage_offset)
 
 
 # --- linear algebra ---------------------------------------------------------------------------

@@ -50,7 +50,7 @@ class HamiltonianSystem:
         also: Subgroups that are tried beside the symmetry's own group.
         approximately: Larger groups that the system would have without a term that breaks them;
             the system says by how much.
-        misspecified: Groups that a paper tries although they are no symmetry, not even nearly.
+        misspecified: Groups that a paper tries although they are not even approximate symmetries.
 
     Raises:
         ValueError: If the states cannot be split into positions and momenta, or the field is of

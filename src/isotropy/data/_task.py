@@ -134,7 +134,7 @@ class Task:
         function: The target on inputs of shape (*, d_in), giving (*, d_out).
         approximately: Larger groups that the target would have without a term that breaks them;
             the task says by how much.
-        misspecified: Groups that a paper tries although they are no symmetry, not even nearly.
+        misspecified: Groups that a paper tries although they are not even approximate symmetries.
 
     Example:
         >>> from isotropy.data import o5_invariant

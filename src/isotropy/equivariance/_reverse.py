@@ -66,6 +66,9 @@ def contributions_in_reverse(
         output: As for `layerwise`.
         probes: How many standard normal v to average over; None takes each output in turn.
         rng: Of the probes.
+
+    Raises:
+        ValueError: If outputs are complex.
     """
     found: dict[tuple[int, int], tuple[int, Tensor]] = {}
     point = x.clone()  # a model may change its input

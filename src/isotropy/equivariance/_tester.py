@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import generator as make_generator
-from isotropy.equivariance._elements import elements_to_try
+from isotropy.equivariance._elements_to_try import elements_to_try
 from isotropy.equivariance._evaluation import evaluating
 from isotropy.groups import (
     Group,

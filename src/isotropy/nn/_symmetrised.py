@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import generator as make_generator
-from isotropy.equivariance import all_elements
+from isotropy.equivariance._elements_to_try import all_elements
 from isotropy.groups import LinearMap
 from isotropy.reps import Rep, Symmetry, parts_of_element
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from isotropy._run import Step, generator
-from isotropy.data import shared_means
 from isotropy.discovery.sharing import LeastSquares
 from isotropy.discovery.sharing._assignment import (
     hard_assignment,
@@ -19,6 +18,7 @@ from isotropy.discovery.sharing._assignment import (
 )
 from isotropy.discovery.sharing._relaxation import averaged, relax_sharing
 from isotropy.equivariance import partition_distance
+from isotropy_papers.sharing_tasks import shared_means
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

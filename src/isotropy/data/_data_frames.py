@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isotropy.data._column_tables import Column, Table, roles_of
 from isotropy.data._dataset import Dataset, TaskKind
 from isotropy.data._intake import Intake, Rows, taken
-from isotropy.data._tables import Column, Table, roles_of
 
 _ROWS_AT_ONCE = 50_000
 
@@ -115,7 +115,7 @@ def _load(
     return Table(columns, roles, source, given, rows, notes).dataset(task, intake)
 
 
-def _number_column(column: Any, name: str, rows: Rows, source: str) -> Column:
+def _number_column(column: Any, name: str, rows: Rows, _source: str) -> Column:
     missing = column.isna().to_numpy(bool)
     there = column[~missing]
     values = np.full(len(column), np.nan)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from isotropy.data._task import require_count
+from isotropy_papers._counts import require_count
 
 Rows = tuple[Tensor, Tensor]
 

@@ -7,21 +7,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
-from isotropy.data._image_warps import (
-    IMAGES_AT_ONCE,
-    as_floats,
-    moved,
-    resized,
-    turned,
-    unit_pixels,
-)
+from isotropy.data import resized
+from isotropy.run import generator as make_generator
+from isotropy_papers._image_warps import IMAGES_AT_ONCE, moved, turned, unit_pixels
 
 _DIGITS = 10
 _LARGEST_SHIFT = 8 / 14  # as a share of the way from the centre to the outermost pixel
 _QUADRANT_SIZE = 32
-_SMALL_DIGITS_SIZE = 28
-_SMALL_DIGITS_LEVELS = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +64,7 @@ def rotated(images: Tensor, *, generator: torch.Generator | int | None = None) -
         ValueError: If the shape or the range of the pixels is wrong.
 
     Example:
+        >>> from isotropy.data import small_digits
         >>> images, _ = small_digits()
         >>> turned_images = rotated(images, generator=0)
         >>> turned_images.shape == images.shape, torch.equal(turned_images, images)
@@ -150,64 +143,6 @@ def in_quadrants(
     blocks = zip(pixels.split(IMAGES_AT_ONCE), quadrants.split(IMAGES_AT_ONCE), strict=True)
     placed = [resized(_placed(block, where), _QUADRANT_SIZE) for block, where in blocks]
     return QuadrantDigits(torch.cat(placed), digits, quadrants)
-
-
-def standardised(train: Tensor, *others: Tensor) -> tuple[Tensor, ...]:
-    """Bring each channel of the training images to zero mean and unit variance, others likewise.
-
-    The others are shifted and scaled by the numbers of the training images: nothing of a test set
-    is learned. A channel that is constant is only shifted.
-
-    Args:
-        train: Pixels, shape (n, c, h, w): uint8, read as shares of 255, or any floats.
-        others: More images with as many channels, such as those of a test.
-
-    Returns:
-        All of them, in the order given.
-
-    Raises:
-        TypeError: If pixels are neither uint8 nor float32 or float64.
-        ValueError: If a shape is wrong or the number of channels differs.
-
-    Example:
-        >>> train, test = standardised(torch.tensor([[[[0.0, 1.0]]]]), torch.ones(1, 1, 1, 1))
-        >>> train, test.item()
-        (tensor([[[[-1.,  1.]]]]), 1.0)
-    """
-    seen, *unseen = (as_floats(images) for images in (train, *others))
-    for images in unseen:
-        if images.shape[1] != seen.shape[1]:
-            raise ValueError(
-                f"expected images with {seen.shape[1]} channels, got {images.shape[1]}"
-            )
-    axes = (0, 2, 3)
-    scale, offset = torch.std_mean(seen, dim=axes, correction=0, keepdim=True)
-    # a test of the deviation against 0 would fail by rounding
-    is_constant = seen.amax(axes, keepdim=True) == seen.amin(axes, keepdim=True)
-    scale = scale.where(~is_constant, 1)
-    return tuple((images - offset.to(images)) / scale.to(images) for images in (seen, *unseen))
-
-
-def small_digits() -> tuple[Tensor, Tensor]:
-    """The 1797 handwritten digits that scikit-learn carries, enlarged from 8 × 8 to 28 × 28.
-
-    A stand-in for MNIST that needs no download. Neighbouring rows may have the same writer, and a
-    digit fills its frame where MNIST's have a margin of four pixels.
-
-    Returns:
-        Floats in [0, 1] of shape (1797, 1, 28, 28) and labels from 0 to 9 of shape (1797,).
-
-    Example:
-        >>> images, labels = small_digits()
-        >>> tuple(images.shape), labels[:4].tolist()
-        ((1797, 1, 28, 28), [0, 1, 2, 3])
-    """
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    levels = torch.from_numpy(digits.images).to(torch.float32).unsqueeze(1)
-    labels = torch.from_numpy(digits.target).to(torch.int64)
-    return resized(levels / _SMALL_DIGITS_LEVELS, _SMALL_DIGITS_SIZE), labels
 
 
 def _placed(pixels: Tensor, quadrants: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.data._sum_of_numbers import PositionwiseSum, sum_of_numbers
+from isotropy_papers.sum_of_numbers import PositionwiseSum, sum_of_numbers
 
 SIZES = (300, 200, 250, 400)
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from math import ceil, exp, log, log1p, sqrt
 from numbers import Integral
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import chdtri
 from torch import Tensor
-
-from isotropy.equivariance._partition import blocks_of, label_array
 
 Proof = Literal["paper", "corrected"]
 
@@ -45,7 +43,7 @@ def shared_mean_mse(
         >>> shared_mean_mse([0, 0, 0], [1.0, 1.0, 4.0], samples=10)
         6.1
     """
-    blocks = label_array(labels)
+    blocks = _label_array(labels)
     means = theta.detach().cpu().numpy() if isinstance(theta, Tensor) else np.asarray(theta)
     means = means.astype(np.float64)
     if means.shape != blocks.shape:
@@ -54,7 +52,7 @@ def shared_mean_mse(
         raise ValueError("expected finite means, got NaN or infinity")
     _check_counts(samples=samples)
     _check_sigma(sigma)
-    blocks, means = blocks_of(blocks.ravel()), means.ravel()
+    blocks, means = np.unique(blocks, return_inverse=True)[1].ravel(), means.ravel()
     averages = np.bincount(blocks, means) / np.bincount(blocks)
     bias = averages[blocks] - means
     return float(bias @ bias + len(averages) * sigma**2 / samples)
@@ -240,6 +238,15 @@ def suggest_split(samples: int, rank: int = 1, alpha: float = 0.05, floor: float
     around = np.clip([below, below + 1], 1, samples - 1)
     best = int(around[_printed_gap(around / samples, rank, alpha).argmin()])
     return min(max(best, ceil(floor * samples)), samples - 1)
+
+
+def _label_array(labels: ArrayLike | Tensor) -> NDArray[np.integer[Any]]:
+    found = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+    if found.size == 0:
+        raise ValueError("expected labels of at least one element, got none")
+    if found.dtype.kind not in "iu":
+        raise TypeError(f"expected integers as labels, got {found.dtype}")
+    return found
 
 
 def _printed_gap(ratio: NDArray[np.float64], rank: int, alpha: float) -> NDArray[np.float64]:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from isotropy.equivariance import lie_derivative
-from isotropy.equivariance._aliasing import alias, aliasing_lee, theorem_4_1
 from isotropy.equivariance._grid_actions import GridAction
+from isotropy_papers.aliasing import alias, aliasing_lee, theorem_4_1
 
 DIRECTIONS = [(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (1.0, -1.0), (0.3, -2.0)]
 

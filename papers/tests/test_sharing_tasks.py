@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.nn.functional import conv1d, pad
 
-from isotropy.data import SharingTask, cross_correlation, noisy_steps, shared_means
+from isotropy_papers.sharing_tasks import SharingTask, cross_correlation, noisy_steps, shared_means
 
 
 def same_block(task: SharingTask) -> np.ndarray:

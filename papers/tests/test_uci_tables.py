@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-import isotropy.data
-from isotropy.data import as_images, image_shape, uci, uci_names, uci_split
+import isotropy_papers
+from isotropy_papers.uci_tables import as_images, image_shape, uci, uci_names, uci_split
 
 # rows, inputs, target variance, and values of the target that its source states: smallest and
 # largest heating load 6.01 and 43.10, hours sitting 0.06 and 1, alcohol 8.4 and 14.9
@@ -20,7 +20,7 @@ TABLES = {
     "wine": (1599, 11, 1.135, 6.5),
 }
 SHAPES = {"energy": (3, 3), "fertility": (3, 3), "pendulum": (3, 3), "wine": (4, 3)}
-FOLDER = Path(isotropy.data.__file__).parent / "uci"
+FOLDER = Path(isotropy_papers.__file__).parent / "uci"
 
 
 def lines(name: str, file: str) -> list[list[float]]:

@@ -1,12 +1,10 @@
-"""Images turned, moved and resized by bilinear interpolation, each by an amount of its own."""
+"""Images turned and moved by bilinear interpolation, each by an amount of its own."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 from torch.nn import functional
-
-from isotropy.data._task import require_count
 
 # the coordinates of a block take twice the memory of one of its channels
 IMAGES_AT_ONCE = 4096
@@ -70,54 +68,6 @@ def moved(images: Tensor, shifts: Tensor) -> Tensor:
     return _warped(pixels, same.expand(len(pixels), 2, 2), -shifts)
 
 
-def resized(images: Tensor, size: int) -> Tensor:
-    """Bring images to ``size`` × ``size`` pixels: bilinear, not smoothed where they shrink.
-
-    Args:
-        images: Pixels, shape (n, c, h, w): uint8, read as shares of 255, or any floats.
-        size: Height and width of the result.
-
-    Returns:
-        Floats of shape (n, c, size, size).
-
-    Raises:
-        TypeError: If the pixels are neither uint8 nor float32 or float64.
-        ValueError: If the shape is wrong or the size is not a positive integer.
-
-    Example:
-        >>> resized(torch.tensor([[[[0.0, 1.0], [0.0, 1.0]]]]), 4)[0, 0, 0]
-        tensor([0.0000, 0.2500, 0.7500, 1.0000])
-    """
-    require_count(size, "pixels")
-    return functional.interpolate(
-        as_floats(images), (size, size), mode="bilinear", align_corners=False, antialias=False
-    )
-
-
-def as_floats(images: Tensor) -> Tensor:
-    """Images as floats: uint8 becomes float32 in [0, 1], floats stay as they are.
-
-    Raises:
-        TypeError: If the pixels are neither uint8 nor float32 or float64.
-        ValueError: If the shape is not (n, c, h, w).
-
-    Example:
-        >>> as_floats(torch.tensor([[[[0, 51, 255]]]], dtype=torch.uint8))
-        tensor([[[[0.0000, 0.2000, 1.0000]]]])
-    """
-    if not isinstance(images, Tensor):
-        raise TypeError(f"expected a tensor of images, got {type(images).__name__}")
-    if images.ndim != 4 or images.numel() == 0:
-        raise ValueError(
-            f"expected images of shape (n, channels, height, width), got {tuple(images.shape)}"
-        )
-    if images.dtype == torch.uint8:
-        return images.to(torch.float32) / 255
-    if images.dtype not in (torch.float32, torch.float64):
-        raise TypeError(f"expected pixels as uint8, float32 or float64, got {images.dtype}")
-    return images
-
-
 def unit_pixels(images: Tensor) -> Tensor:
     """Images as floats in [0, 1], for work in which 0 must mean an empty background.
 
@@ -129,13 +79,22 @@ def unit_pixels(images: Tensor) -> Tensor:
         >>> unit_pixels(torch.full((1, 1, 1, 2), 255, dtype=torch.uint8))
         tensor([[[[1., 1.]]]])
     """
-    pixels = as_floats(images)
-    low, high = (float(bound) for bound in pixels.aminmax())
+    if not isinstance(images, Tensor):
+        raise TypeError(f"expected a tensor of images, got {type(images).__name__}")
+    if images.ndim != 4 or images.numel() == 0:
+        raise ValueError(
+            f"expected images of shape (n, channels, height, width), got {tuple(images.shape)}"
+        )
+    if images.dtype == torch.uint8:
+        return images.to(torch.float32) / 255
+    if images.dtype not in (torch.float32, torch.float64):
+        raise TypeError(f"expected pixels as uint8, float32 or float64, got {images.dtype}")
+    low, high = (float(bound) for bound in images.aminmax())
     if not (low >= 0 and high <= 1):
         raise ValueError(
             f"expected pixels from 0 to 1, before any standardisation, got {low:.3g} to {high:.3g}"
         )
-    return pixels
+    return images
 
 
 def _warped(pixels: Tensor, backwards: Tensor, offsets: Tensor) -> Tensor:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
-from isotropy.data._planted_inputs import normal_rows, uniform
-from isotropy.data._planted_problem import Function, PlantedProblem
+from isotropy.run import generator as make_generator
+from isotropy_papers._planted_inputs import normal_rows, uniform
+from isotropy_papers._planted_problem import Function, PlantedProblem
 
 _MARGIN = 0.05  # of the variance: what a claim of symmetry may cost
 _SCALE_ROWS = 4096  # rows on which the size of a function is measured
@@ -34,7 +34,7 @@ def broken(problem: PlantedProblem, strength: float) -> PlantedProblem:
         ValueError: If the strength is not positive, or the problem has no symmetry.
 
     Example:
-        >>> from isotropy.data import planted_problems
+        >>> from isotropy_papers.planted_problems import planted_problems
         >>> null = broken(planted_problems()["so3"], 0.8)
         >>> null.name, null.holds, tuple(null.algebra.shape)
         ('so3-broken-0.8', False, (3, 3, 3))
@@ -86,7 +86,7 @@ def breaking_cost(
         ValueError: If the algebra is empty, or there are fewer than two elements.
 
     Example:
-        >>> from isotropy.data import planted_problems
+        >>> from isotropy_papers.planted_problems import planted_problems
         >>> so3 = planted_problems()["so3"]
         >>> abs(breaking_cost(so3, rows=50)) < 1e-12
         True

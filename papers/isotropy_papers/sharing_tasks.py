@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
-from isotropy.data._task import require_count
+from isotropy.run import generator as make_generator
+from isotropy_papers._counts import require_count
 
 _LISTED = 6
 _SPACING = 3.0

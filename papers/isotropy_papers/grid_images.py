@@ -8,10 +8,10 @@ from types import MappingProxyType
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
-from isotropy._run import spawn
-from isotropy.data._image_warps import IMAGES_AT_ONCE, unit_pixels
 from isotropy.groups import GRID_TRANSFORMATIONS, Grid, GridTransformation, grid_transformations
+from isotropy.run import generator as make_generator
+from isotropy.run import spawn
+from isotropy_papers._image_warps import IMAGES_AT_ONCE, unit_pixels
 
 _NAMES = tuple(GRID_TRANSFORMATIONS)
 _TABLE_2 = {

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy._run import generator
-from isotropy.data import (
+from isotropy.groups._identify_algebra import identify_algebra
+from isotropy.run import generator
+from isotropy_papers.planted_problems import (
     PlantedProblem,
     breaking_cost,
     broken,
@@ -16,7 +17,6 @@ from isotropy.data import (
     planted_problems,
     with_noise,
 )
-from isotropy.groups._identify_algebra import identify_algebra
 
 PROBLEMS, NULLS = planted_problems(), planted_nulls()
 EXACT = {name: problem for name, problem in PROBLEMS.items() if not problem.broken}

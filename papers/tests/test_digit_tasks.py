@@ -9,19 +9,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from scipy import ndimage, stats
-from sklearn.datasets import load_digits
 from torch import Tensor
 
-from isotropy.data import _digit_tasks, _image_warps
-from isotropy.data._digit_tasks import (
-    QuadrantDigits,
-    in_quadrants,
-    rotated,
-    small_digits,
-    standardised,
-    translated,
-)
-from isotropy.data._image_warps import moved, resized, turned
+from isotropy_papers import _image_warps, digit_tasks
+from isotropy_papers._image_warps import moved, turned
+from isotropy_papers.digit_tasks import QuadrantDigits, in_quadrants, rotated, translated
 
 Pixels = NDArray[np.float64]
 Task = Callable[..., Tensor]
@@ -106,25 +98,6 @@ def test_whole_shifts_go_right_and_down() -> None:
     expected[0, :, 1:, 2:] = images[0, :, :-1, :-2]
     expected[1, :, :, :-3] = images[1, :, :, 3:]
     torch.testing.assert_close(result, expected)
-
-
-@pytest.mark.parametrize(
-    ("shape", "size"),
-    [((2, 1, 28, 28), 32), ((2, 1, 56, 56), 32), ((1, 3, 8, 8), 28), ((1, 1, 5, 9), 6)],
-    ids=["mnist", "canvas", "enlarged", "not-square"],
-)
-def test_resizing_agrees_with_scipy(shape: tuple[int, ...], size: int) -> None:
-    images = random_images(*shape)
-    result = resized(images, size)
-    assert result.shape == (*shape[:2], size, size)
-    slow = [[slow_resized(channel, size) for channel in image] for image in images.numpy()]
-    np.testing.assert_allclose(result.numpy(), np.array(slow), atol=1e-12)
-
-
-def test_resizing_and_standardising_take_values_of_any_range() -> None:
-    images = 7 * random_images(2, 1, 4, 4) - 3
-    torch.testing.assert_close(resized(images, 4), images)
-    torch.testing.assert_close(standardised(images)[0], standardised((images + 3) / 7)[0])
 
 
 def test_angles_are_uniform_on_the_circle() -> None:
@@ -269,7 +242,7 @@ def test_blocks_of_images_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
         in_quadrants(images, digits, generator=0).images,
     )
     monkeypatch.setattr(_image_warps, "IMAGES_AT_ONCE", 3)
-    monkeypatch.setattr(_digit_tasks, "IMAGES_AT_ONCE", 3)
+    monkeypatch.setattr(digit_tasks, "IMAGES_AT_ONCE", 3)
     parts = (
         rotated(images, generator=0),
         translated(images, generator=0),
@@ -287,46 +260,10 @@ def test_the_images_given_are_left_alone(task: Task) -> None:
     assert torch.equal(images, copy)
 
 
-def test_standardisation_is_that_of_the_training_images() -> None:
-    train = torch.randint(256, (50, 3, 6, 6), generator=torch.Generator().manual_seed(0))
-    train[:, 1] = train[:, 1] // 3
-    test = train[:20] // 2
-    results = standardised(train.to(torch.uint8), test.to(torch.uint8))
-    mean = train.numpy().mean((0, 2, 3), keepdims=True)
-    deviation = train.numpy().std((0, 2, 3), keepdims=True)
-    for result, levels in zip(results, (train, test), strict=True):
-        np.testing.assert_allclose(result, (levels.numpy() - mean) / deviation, atol=1e-5)
-
-
-def test_a_constant_channel_is_only_shifted() -> None:
-    train, test = standardised(torch.full((400, 1, 9, 9), 0.1), torch.full((1, 1, 2, 2), 0.6))
-    assert float(train.abs().max()) < 1e-6
-    torch.testing.assert_close(test, torch.full((1, 1, 2, 2), 0.5))
-
-
-def test_the_small_digits_are_those_of_scikit_learn() -> None:
-    images, labels = small_digits()
-    source = load_digits()
-    assert images.dtype == torch.float32
-    assert images.shape == (1797, 1, 28, 28)
-    assert labels.dtype == torch.int64
-    np.testing.assert_array_equal(labels, source.target)
-    assert float(images.min()) == 0.0
-    assert 0.9 < float(images.max()) <= 1.0
-    for i in (0, 17, 1796):
-        np.testing.assert_allclose(images[i, 0], slow_resized(source.images[i] / 16, 28), atol=1e-6)
-
-
 @pytest.mark.parametrize(
     "task",
-    [
-        rotated,
-        translated,
-        standardised,
-        lambda images: resized(images, 4),
-        lambda images: in_quadrants(images, torch.tensor([1])),
-    ],
-    ids=["rotated", "translated", "standardised", "resized", "in-quadrants"],
+    [rotated, translated, lambda images: in_quadrants(images, torch.tensor([1]))],
+    ids=["rotated", "translated", "in-quadrants"],
 )
 @pytest.mark.parametrize(
     ("images", "error", "sentence"),
@@ -392,12 +329,6 @@ def test_what_are_not_digits_is_refused(
         in_quadrants(torch.zeros(2, 1, 4, 4), labels)
 
 
-@pytest.mark.parametrize("size", [0, -2, 2.5, True], ids=str)
-def test_a_size_that_is_no_count_is_refused(size: int) -> None:
-    with pytest.raises(ValueError, match=r"expected a number of pixels of at least 1, got"):
-        resized(torch.zeros(1, 1, 4, 4), size)
-
-
 def test_amounts_that_do_not_fit_the_images_are_refused() -> None:
     images = torch.zeros(3, 1, 4, 4)
     with pytest.raises(ValueError, match=r"expected angles of shape \(3,\), got \(2,\)"):
@@ -406,11 +337,6 @@ def test_amounts_that_do_not_fit_the_images_are_refused() -> None:
         moved(images, torch.zeros(3))
     with pytest.raises(ValueError, match=r"expected finite angles, got NaN or infinity"):
         turned(images, torch.full((3,), float("inf")))
-
-
-def test_other_images_must_have_the_channels_of_the_training_ones() -> None:
-    with pytest.raises(ValueError, match=r"expected images with 3 channels, got 1"):
-        standardised(torch.rand(2, 3, 4, 4), torch.rand(2, 1, 4, 4))
 
 
 def test_a_seed_that_is_none_is_refused() -> None:

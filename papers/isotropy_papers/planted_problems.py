@@ -9,11 +9,20 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
-from isotropy.data._planted_breaking import broken
-from isotropy.data._planted_inputs import normal_rows, uniform
-from isotropy.data._planted_problem import Function, PlantedProblem
-from isotropy.data._planted_symmetric import symmetric_problems
+from isotropy.run import generator as make_generator
+from isotropy_papers._planted_breaking import breaking_cost, broken
+from isotropy_papers._planted_inputs import normal_rows, uniform
+from isotropy_papers._planted_problem import Function, PlantedProblem
+from isotropy_papers._planted_symmetric import symmetric_problems
+
+__all__ = [
+    "PlantedProblem",
+    "breaking_cost",
+    "broken",
+    "planted_nulls",
+    "planted_problems",
+    "with_noise",
+]
 
 # width of inputs, blocks, whether affine, and a seed with which no symmetry is near
 _GENERIC_CLASSES: tuple[tuple[int, int | None, bool, int], ...] = (

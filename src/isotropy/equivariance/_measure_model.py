@@ -82,7 +82,7 @@ def measure(
         batch_size: How many inputs to take at a time; layer by layer no more than 4.
         name: What to call the model.
         generator: Seed or generator of samples and probes.
-        progress: Told of each step.
+        progress: Called at each step.
 
     Returns:
         What was found; ``data()`` gives it for JSON, ``str()`` as a table.
@@ -120,7 +120,7 @@ def measure(
     _require_followed(model, shape, output)
     inputs = sum(map(len, kept))
     sampled_inputs = max(_FEWEST_SAMPLED, math.ceil(inputs / 10))
-    told = _Told(progress, len(kept) + bool(samples) + layers, len(subjects))
+    steps = _StepCounter(progress, len(kept) + bool(samples) + layers, len(subjects))
     errors: dict[str, LEE] = {}
     parts: dict[str, Layerwise] = {}
     drawn: dict[str, SampledError] = {}
@@ -131,12 +131,12 @@ def measure(
                 iter(kept),  # a list of two would be read as inputs and targets
                 subject.action,
                 output=output,
-                progress=told.of_batches(subject.name),
+                progress=steps.of_batches(subject.name),
             )
             if not errors[subject.name].lee or not subject.leaves_alone(kept[0], shape, output):
                 require_derivative(whole, kept, subject.action, subject.scale or _FAR)
         if samples:
-            told.next(f"{subject.name}: sampled")
+            steps.next(f"{subject.name}: sampled")
             drawn[subject.name] = sampled_equivariance(
                 whole,
                 _first(kept, sampled_inputs, whole_batches=_is_exported(model)),
@@ -148,7 +148,7 @@ def measure(
                 generator=generator,
             )
         if layers and subject.action is not None:
-            told.next(f"{subject.name}: layer by layer")
+            steps.next(f"{subject.name}: layer by layer")
             found = layerwise(
                 whole,
                 _first(kept, layer_inputs),
@@ -198,7 +198,7 @@ class _Subject:
     rules: Mapping[str, Any]
 
     def leaves_alone(self, x: Tensor, shape: tuple[int, ...], output: str | None) -> bool:
-        """Whether outputs are surely invariant, so that L is nothing but the derivative."""
+        """Whether outputs are known to be invariant, so that L is nothing but the derivative."""
         assert self.action is not None
         on_grid = isinstance(self.action.input_place(x), Axes)
         return output == INVARIANT or (output is None and on_grid and len(shape) <= 2)
@@ -257,7 +257,7 @@ def _require_counts(given: Sequence[Any], layer_inputs: int, samples: int, probe
 
 
 def _require_layouts(model: Model, layers: bool, layouts: Mapping[str, str]) -> None:
-    """Refuse layouts that name no layer, and layers that cannot be told apart."""
+    """Refuse layouts that name no layer, and layers that cannot be distinguished."""
     if layers and _is_exported(model):
         raise ValueError(
             "expected a model made by Python code for the contributions of layers, got an exported "
@@ -288,8 +288,8 @@ def _is_exported(model: Model) -> TypeGuard[torch.fx.GraphModule]:
 # --- how far it has come ----------------------------------------------------------------------
 
 
-class _Told:
-    """Counts steps over all actions, and tells them."""
+class _StepCounter:
+    """Counts steps over all actions, and reports them."""
 
     def __init__(self, progress: ProgressCallback | None, each: int, actions: int) -> None:
         self.progress, self.total, self.done = progress, each * actions, -1

@@ -1,4 +1,4 @@
-"""Four small regression tables that come with the package, and table rows laid out as images."""
+"""Four small regression tables of the UCI repository, and table rows laid out as images."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.data._dataset import Dataset
-from isotropy.data._task import require_count
+from isotropy.data import Dataset
+from isotropy_papers._counts import require_count
 
 # the tables have no headers; where a table's origin is known, its values tell the target
 _TARGETS = {
@@ -106,7 +106,7 @@ def uci_split(name: str, split: int | None = None) -> tuple[Dataset, Dataset]:
 
 
 def image_shape(columns: int) -> tuple[int, int]:
-    """Height and width of the smallest image that holds ``columns`` numbers and is nearly square.
+    """Height and width of the smallest image that holds ``columns`` numbers and is almost square.
 
     The height is the width or one more. For the tables of :func:`uci` these are the shapes that
     the reference code of the thesis takes.
@@ -164,7 +164,7 @@ def as_images(x: Tensor, height: int | None = None, width: int | None = None) ->
 def _numbers(name: str, file: str) -> NDArray[Any]:
     if name not in _TARGETS:
         raise ValueError(f"expected a table among {', '.join(_TARGETS)}, got {name!r}")
-    path = resources.files("isotropy.data").joinpath("uci", name, file)
+    path = resources.files("isotropy_papers").joinpath("uci", name, file)
     with path.open("rb") as packed, gzip.open(packed, "rt", encoding="ascii") as text:
         return np.loadtxt(text, delimiter=",", ndmin=2)
 

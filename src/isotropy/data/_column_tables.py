@@ -135,7 +135,7 @@ class Table:
         )
 
     def _inputs(self, intake: Intake) -> tuple[list[Column], tuple[str, ...]]:
-        """The columns of numbers, and what is to be said of the others."""
+        """The columns of numbers, and notes about the others."""
         inputs, notes = [], []
         for name, column in self.columns.items():
             if name in self.roles.labels:
@@ -177,7 +177,7 @@ class Table:
         return bool((column.values - rows == column.values[0] - rows[0]).all())
 
     def _kept(self, columns: Sequence[Column], intake: Intake) -> tuple[Any, tuple[str, ...]]:
-        """The rows that lack nothing, as an index, and what is to be said of the others."""
+        """The rows that lack nothing, as an index, and notes about the others."""
         if intake.missing == "refuse":
             for column in columns:
                 if column.gap is not None:

@@ -13,8 +13,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
-from isotropy.data._task import require_count
+from isotropy.run import generator as make_generator
+from isotropy_papers._counts import require_count
 
 Output = Literal["invariant", "vector", "matrix"]
 Draw = Callable[[int, torch.Generator], Tensor]
@@ -44,7 +44,7 @@ class PlantedProblem:
         function: The target on inputs of shape (*, d_in), giving (*, d_out).
 
     Example:
-        >>> from isotropy.data import planted_problems
+        >>> from isotropy_papers.planted_problems import planted_problems
         >>> problem = planted_problems()["so13-two"]
         >>> problem.title, tuple(problem.algebra.shape), problem.blocks
         ('SO⁺(1,3)', (6, 4, 4), 2)

@@ -10,13 +10,12 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
-from isotropy._run import spawn
-from isotropy.data._fetch import fetch
-from isotropy.data._grid_images import AUGMENTATIONS, same_size_pixels, transform_images
-from isotropy.data._load import load
-from isotropy.data._task import require_count
+from isotropy.data import fetch, load
 from isotropy.groups import Grid, grid_transformations
+from isotropy.run import generator as make_generator
+from isotropy.run import spawn
+from isotropy_papers._counts import require_count
+from isotropy_papers.grid_images import AUGMENTATIONS, same_size_pixels, transform_images
 
 LabelledImages: TypeAlias = tuple[Tensor, Tensor]
 

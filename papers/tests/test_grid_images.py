@@ -13,17 +13,10 @@ from PIL import Image
 from torch import Tensor
 
 from isotropy.bases import pair_orbits
-from isotropy.data import (
-    AUGMENTATIONS,
-    GridImageSet,
-    _grid_image_sets,
-    _grid_images,
-    g_mnist,
-    grid_image_set,
-    transform_images,
-)
-from isotropy.data._grid_images import turned_to_nearest
 from isotropy.groups import GRID_TRANSFORMATIONS, GridTransformation
+from isotropy_papers import grid_image_sets, grid_images
+from isotropy_papers.grid_image_sets import GridImageSet, g_mnist, grid_image_set
+from isotropy_papers.grid_images import AUGMENTATIONS, transform_images, turned_to_nearest
 
 Picture = NDArray[np.float32]
 
@@ -207,7 +200,7 @@ def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     images = random_images(10, 1, 8, 8)
     results = []
     for block in (4096, 3):
-        monkeypatch.setattr(_grid_images, "IMAGES_AT_ONCE", block)
+        monkeypatch.setattr(grid_images, "IMAGES_AT_ONCE", block)
         results += [
             transform_images(images, NAMES, generator=0, published=published, grids=(4,))
             for published in (False, True)
@@ -313,7 +306,7 @@ def test_g_mnist_takes_its_parts_from_the_splits(
         asked.append((name, folder))
         return tmp_path
 
-    monkeypatch.setattr(_grid_image_sets, "fetch", fetch)
+    monkeypatch.setattr(grid_image_sets, "fetch", fetch)
     made = g_mnist(
         "IAug0",
         base=base,

@@ -53,7 +53,7 @@ def aliasing_lee(
 
     Args:
         image: Images, shape (*, H, W).
-        factors: Every how-manieth row and column is kept.
+        factors: The stride along rows and columns: every a-th row and b-th column is kept.
         direction: v = (v_x, v_y), to the right in widths and down in heights.
 
     Returns:
@@ -98,7 +98,7 @@ def theorem_4_1(
 
     Args:
         image: Images, shape (*, H, W).
-        factors: Every how-manieth row and column is kept.
+        factors: The stride along rows and columns: every a-th row and b-th column is kept.
         direction: v = (v_x, v_y), to the right in widths and down in heights.
 
     Returns:

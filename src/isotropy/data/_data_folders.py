@@ -8,7 +8,12 @@ from typing import Any
 
 from isotropy.data._dataset import Dataset, TaskKind
 from isotropy.data._idx import idx_splits, load_idx_file
-from isotropy.data._image_folder import Reading, folders_within, images_within, load_image_folder
+from isotropy.data._image_folder import (
+    ImageReading,
+    folders_within,
+    images_within,
+    load_image_folder,
+)
 from isotropy.data._intake import Intake
 
 _SPLIT_FOLDERS = ("train", "test")
@@ -19,7 +24,7 @@ def load_folder(
     task: TaskKind | None,
     groups: Any,
     split: str | None,
-    reading: Reading,
+    reading: ImageReading,
     intake: Intake,
 ) -> Dataset:
     """Load idx files or images, of one split where there are two."""

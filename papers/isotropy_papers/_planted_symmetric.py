@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from isotropy._run import generator as make_generator
-from isotropy.data._planted_inputs import normal_rows, over_positive, shells, time_like, uniform
-from isotropy.data._planted_problem import Draw, Function, Output, PlantedProblem
 from isotropy.groups import SE, SL, SO, SU, Group, SO11p, SO13p, SOpq, Sp, U
+from isotropy.run import generator as make_generator
+from isotropy_papers._planted_inputs import normal_rows, over_positive, shells, time_like, uniform
+from isotropy_papers._planted_problem import Draw, Function, Output, PlantedProblem
 
 
 def symmetric_problems() -> list[PlantedProblem]:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import chi2, norm
 
-from isotropy.equivariance._shared_means import (
+from isotropy_papers.shared_mean_theory import (
     mse_gap_bound,
     shared_mean_mse,
     sharing_threshold,
