@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from inspect import signature
 from itertools import pairwise
 from math import inf
 from pathlib import Path
@@ -29,11 +30,12 @@ def epsilon_results(id: str, base: str, settings: Settings, progress: ProgressCa
             and keeps searches.
         progress: Called before each search.
     """
-    from isotropy.discovery.search._deep_q import CODE_EPSILON
+    from isotropy.discovery.search import DeepQ
 
     seeds = settings.or_else(seeds=20 if settings.full else 1)["seeds"]
     replays = Replays(settings, progress, published=True)
-    starts = [*CODE_EPSILON, (inf, 0.0)]
+    published = signature(DeepQ).parameters["epsilon"].default
+    starts = [*published, (inf, 0.0)]
     cells, gains = [], []
     quick = settings.models is None and not settings.full
     for row in _QUICK if quick else settings.chosen(list(AUGMENTATIONS)):

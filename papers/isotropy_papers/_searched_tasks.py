@@ -25,7 +25,7 @@ from isotropy_papers._planted_scores import least_cosine
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding
-    from isotropy.discovery.generators._algebras import ClassResult
+    from isotropy.discovery.generators import ClassResult
 
 Find = Callable[[Tensor, Tensor, Mapping[str, Any], int], "Found"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy.certificates import finite_hypothesis
+from isotropy.certificates import smallest_bound
 from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
@@ -98,7 +98,7 @@ def _row_b(d: int) -> str:
 def _prior_cells(row: str, found: dict[str, float], theirs: float | None) -> list[Cell]:
     n = round(found["n"])
     errors = round(found["train_error"] / 100 * n)
-    hoeffding = 100 * finite_hypothesis(errors, n, 0, _DELTA)
+    hoeffding = 100 * smallest_bound(errors, n, 0, _DELTA, kinds="finite_hypothesis").value
     return [
         Cell(row, "bound %", found["bound"], theirs),
         Cell(row, "Hoeffding %", hoeffding),

@@ -9,10 +9,8 @@ import torch
 
 from isotropy.certificates import (
     Certificate,
-    DescriptionLength,
     architecture,
     certify,
-    description_length,
 )
 from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
@@ -27,6 +25,7 @@ from isotropy_papers._certificate_plots import (
 from isotropy_papers._certificate_trials import trial
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._image_sets import ImageSet
+from isotropy_papers.description_length import DescriptionLength, description_length
 
 KILOBYTE = 8192  # bits, as the thesis counts
 # published up to 192; wider ones take long to verify in float64

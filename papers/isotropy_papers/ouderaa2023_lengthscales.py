@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from isotropy.discovery.layerwise import layer_types
 from isotropy.evidence import learn_priors
-from isotropy.nn import PathSum, SparseConv2d, SparseLinear
-from isotropy.nn._radial_basis import lengthscales
+from isotropy.nn import PathSum, SparseConv2d, SparseLinear, lengthscales
 from isotropy.run import ProgressCallback
 from isotropy.run import generator as make_generator
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings

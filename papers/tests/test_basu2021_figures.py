@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isotropy.data._idx import write_idx
+from idx_files import write_idx
 from isotropy.run import Step
 from isotropy_papers import Result, Settings, _search_epsilons, _search_replays, experiment
 from isotropy_papers._search_replays import PUBLISHED_DQN, Replays, Search

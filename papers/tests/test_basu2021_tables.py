@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isotropy.data._idx import write_idx
+from idx_files import write_idx
 from isotropy.discovery.search import (
     SearchSpace,
     State,

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from isotropy.data._idx import write_idx
+from idx_files import write_idx
 from isotropy.run import Step
 from isotropy_papers import Cell, Result, Settings, experiment
 from isotropy_papers import _pretrained as pretrained_module

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+from idx_files import write_idx
 from isotropy.certificates import PROJECTORS, architecture, certify, projector
-from isotropy.data._idx import write_idx
 from isotropy.run import Step
 from isotropy_papers import (
     Result,

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from isotropy.data._idx import write_idx
+from idx_files import write_idx
 from isotropy.nn import log_prior
 from isotropy.run import Step
 from isotropy_papers import (

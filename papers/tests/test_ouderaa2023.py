@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
+from idx_files import write_idx
 from isotropy.data import small_digits
-from isotropy.data._idx import write_idx
 from isotropy.evidence._learning_options import LearningOptions
 from isotropy.nn import LayerwiseNetwork
 from isotropy.run import Step
