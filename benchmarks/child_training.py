@@ -18,10 +18,7 @@ from peers.basu2021 import HIDDEN, IMAGE, STEP, Child, optimiser, training_step
 from torch.nn import functional
 
 from isotropy.groups import grid_transformations
-from isotropy.nn import (
-    GridNetwork,
-    grid_sharing,
-)
+from isotropy.nn import GridNetwork, grid_sharing
 from isotropy.run import write_json
 from isotropy_papers.grid_images import AUGMENTATIONS
 

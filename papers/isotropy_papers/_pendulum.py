@@ -9,13 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy.data import (
-    Chunks,
-    Splits,
-    double_spring_pendulum,
-    geometric_mean,
-    relative_error,
-)
+from isotropy.data import Chunks, Splits, double_spring_pendulum, geometric_mean, relative_error
 from isotropy.nn import EMLP, MLP
 from isotropy.reps import Scalar
 from isotropy.run import ProgressCallback

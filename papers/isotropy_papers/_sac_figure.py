@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from isotropy.report import save_figure
 from isotropy.rl import environment_symmetry
 from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
@@ -150,5 +151,4 @@ def draw_curves(result: Result, path: Path) -> Path:
             axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
         axes.set(title=environment, xlabel="steps", ylabel="return")
     figure.axes[0].legend(frameon=False, fontsize="small")
-    figure.savefig(path, dpi=150)
-    return path
+    return save_figure(figure, path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from inspect import signature
 from itertools import pairwise
 from math import inf
@@ -10,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from isotropy.run import ProgressCallback, atomic_write
+from isotropy.report import save_figure
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_replays import CHILDREN, PUBLISHED_DQN, Replays
 from isotropy_papers._search_tables import AUGMENTATIONS
@@ -84,8 +84,4 @@ def draw_epsilons(result: Result, path: Path) -> Path:
     axis.set_xlabel("ε")
     axis.set_ylabel("mean validation accuracy, %")
     axis.legend(fontsize=7)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    return save_figure(figure, path)

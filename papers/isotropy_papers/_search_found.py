@@ -6,11 +6,7 @@ import time
 
 from isotropy.discovery.search import State
 from isotropy.run import ProgressCallback
-from isotropy_papers._experiment import (
-    Cell,
-    Result,
-    Settings,
-)
+from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_published import CODE_ORDER
 from isotropy_papers._search_selection import (
     INTERVAL_NOTE,
@@ -20,12 +16,7 @@ from isotropy_papers._search_selection import (
     scores,
 )
 from isotropy_papers._search_singles import ORDER_NOTE
-from isotropy_papers._search_tables import (
-    SINGLES,
-    own_plan,
-    published_plan,
-    table_of,
-)
+from isotropy_papers._search_tables import SINGLES, own_plan, published_plan, table_of
 from isotropy_papers.grid_images import AUGMENTATIONS as MOVED_BY
 from isotropy_papers.score_table import ScoreTable
 

@@ -12,23 +12,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from isotropy.discovery.search import (
-    SearchSpace,
-    State,
-    Training,
-)
+from isotropy.discovery.search import SearchSpace, State, Training
 from isotropy.groups import GRID_TRANSFORMATIONS
-from isotropy.run import (
-    ProgressCallback,
-    Step,
-)
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._experiment import Settings
 from isotropy_papers._image_sets import image_set
 from isotropy_papers.children_together import ChildrenTogether
-from isotropy_papers.grid_image_sets import (
-    GridImageSet,
-    grid_image_set,
-)
+from isotropy_papers.grid_image_sets import GridImageSet, grid_image_set
 from isotropy_papers.score_table import ScoreTable
 
 _FOLDER = Path(__file__).parent / "search_tables"

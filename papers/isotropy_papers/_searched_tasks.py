@@ -11,13 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy.data import (
-    Task,
-    double_spring_pendulum,
-    inertia,
-    lorentz_scattering,
-    o5_invariant,
-)
+from isotropy.data import Task, double_spring_pendulum, inertia, lorentz_scattering, o5_invariant
 from isotropy.groups import orthonormal_span
 from isotropy.reps import Scalar, Symmetry, V
 from isotropy.run import generator, spawn

@@ -11,25 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from isotropy.discovery.sharing import (
-    LeastSquares,
-    PartitionEvidence,
-)
-from isotropy.discovery.sharing._assignment import (
-    hard_assignment,
-    rounded,
-)
+from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
+from isotropy.discovery.sharing._assignment import hard_assignment, rounded
 from isotropy.discovery.sharing._brute_force import shared_solutions
-from isotropy.discovery.sharing._relaxation import (
-    averaged,
-    relax_sharing,
-)
-from isotropy.run import (
-    generator as make_generator,
-)
-from isotropy.run import (
-    spawn,
-)
+from isotropy.discovery.sharing._relaxation import averaged, relax_sharing
+from isotropy.run import generator as make_generator
+from isotropy.run import spawn
 from isotropy_papers.augerino import Augerino
 from isotropy_papers.augmentations import LearnedShifts
 from isotropy_papers.fit_augerino import fit_augerino

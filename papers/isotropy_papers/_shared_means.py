@@ -10,30 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isotropy.discovery.sharing import (
-    LeastSquares,
-    PartitionEvidence,
-)
+from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
 from isotropy.discovery.sharing._assignment import rounded
 from isotropy.discovery.sharing._brute_force import best_partition
 from isotropy.discovery.sharing._relaxation import relax_sharing
 from isotropy.equivariance import partition_distance
-from isotropy.run import (
-    ProgressCallback,
-)
-from isotropy.run import (
-    generator as make_generator,
-)
-from isotropy_papers._experiment import (
-    Cell,
-    Settings,
-)
+from isotropy.run import ProgressCallback
+from isotropy.run import generator as make_generator
+from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._sharing_cells import mean_cell
-from isotropy_papers.sharing_tasks import (
-    SharingTask,
-    shared_means,
-)
+from isotropy_papers.sharing_tasks import SharingTask, shared_means
 
 Labels = NDArray[np.int64]
 

@@ -14,13 +14,7 @@ from isotropy.reps import Symmetry
 from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
-from isotropy_papers._searched_tasks import (
-    Find,
-    Problem,
-    find_with_library,
-    problems,
-    searched,
-)
+from isotropy_papers._searched_tasks import Find, Problem, find_with_library, problems, searched
 from isotropy_papers._statistics import mean_95, median_interval
 from isotropy_papers._training import Recipe, fit
 from isotropy_papers.finzi2023_figure2_5 import _Fit

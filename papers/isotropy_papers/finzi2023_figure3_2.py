@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from isotropy.run import ProgressCallback, atomic_write
+from isotropy.report import save_figure
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._learned_trials import LEARNED, learned_errors
@@ -234,11 +234,7 @@ def plot(result: Result, path: Path) -> Path:
                 axis.set_yscale("log")
             axis.set_title(f"{task}, {level}")
             axis.set_ylabel("test MSE" if j == 0 else "")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    return save_figure(figure, path)
 
 
 EXPERIMENT = Experiment(

@@ -7,19 +7,8 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from isotropy.run import ProgressCallback
-from isotropy_papers._experiment import (
-    Cell,
-    Experiment,
-    Result,
-    Settings,
-)
-from isotropy_papers._image_sets import (
-    ImageSet,
-    digest_of,
-    found_folder,
-    like,
-    unlabelled,
-)
+from isotropy_papers._experiment import Cell, Experiment, Result, Settings
+from isotropy_papers._image_sets import ImageSet, digest_of, found_folder, like, unlabelled
 from isotropy_papers._photographs import pink_noise
 from isotropy_papers._trained_classifiers import (
     Estimates,

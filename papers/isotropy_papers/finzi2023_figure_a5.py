@@ -18,12 +18,7 @@ from isotropy_papers._certificate_plots import (
     point_cells,
     search_options,
 )
-from isotropy_papers._experiment import (
-    Cell,
-    Experiment,
-    Result,
-    Settings,
-)
+from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._image_sets import ImageSet
 from isotropy_papers.digit_tasks import rotated
 

@@ -7,11 +7,7 @@ from typing import Any
 
 import torch
 
-from isotropy.certificates import (
-    Certificate,
-    architecture,
-    certify,
-)
+from isotropy.certificates import Certificate, architecture, certify
 from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,

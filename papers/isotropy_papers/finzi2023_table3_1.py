@@ -6,26 +6,13 @@ from statistics import geometric_mean
 from typing import Any, get_args
 
 from isotropy.run import ProgressCallback
-from isotropy_papers._experiment import (
-    Cell,
-    Experiment,
-    Result,
-    Settings,
-)
+from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import image_set
-from isotropy_papers._image_trials import (
-    ImageRecipe,
-    percent_wrong,
-)
+from isotropy_papers._image_trials import ImageRecipe, percent_wrong
 from isotropy_papers._residual_conv import Kind
 from isotropy_papers._statistics import mean_interval
-from isotropy_papers._table_trials import (
-    NOISES,
-    RATES,
-    TRIALS,
-    Trials,
-)
+from isotropy_papers._table_trials import NOISES, RATES, TRIALS, Trials
 from isotropy_papers._training import Recipe
 from isotropy_papers.uci_tables import uci_names
 

@@ -7,25 +7,10 @@ import time
 import torch
 from torch import Tensor
 
-from isotropy.equivariance import (
-    image_action,
-    lie_derivative,
-)
-from isotropy.run import (
-    ProgressCallback,
-    Step,
-    generator,
-)
-from isotropy_papers._experiment import (
-    Cell,
-    Experiment,
-    Result,
-    Settings,
-)
-from isotropy_papers.aliasing import (
-    aliasing_lee,
-    theorem_4_1,
-)
+from isotropy.equivariance import image_action, lie_derivative
+from isotropy.run import ProgressCallback, Step, generator
+from isotropy_papers._experiment import Cell, Experiment, Result, Settings
+from isotropy_papers.aliasing import aliasing_lee, theorem_4_1
 
 _SIZE = 16
 _FACTORS = {"both axes": (2, 2), "columns": (1, 2), "rows": (2, 1)}

@@ -11,24 +11,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.run import (
-    ProgressCallback,
-    generator,
-    spawn,
-)
-from isotropy_papers._experiment import (
-    Cell,
-    Experiment,
-    Result,
-    Settings,
-)
+from isotropy.run import ProgressCallback, generator, spawn
+from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
-from isotropy_papers._planted_scores import (
-    CLOSE,
-    Outcome,
-    rate_interval,
-    scores,
-)
+from isotropy_papers._planted_scores import CLOSE, Outcome, rate_interval, scores
 from isotropy_papers._statistics import mean_95
 from isotropy_papers.planted_problems import (
     PlantedProblem,

@@ -10,16 +10,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.run import (
-    ProgressCallback,
-    Step,
-)
-from isotropy_papers._experiment import (
-    Cell,
-    Experiment,
-    Result,
-    Settings,
-)
+from isotropy.run import ProgressCallback, Step
+from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers.shared_mean_theory import (
     mse_gap_bound,
     shared_mean_mse,

@@ -11,11 +11,7 @@ import torch
 
 from isotropy.equivariance import partition_distance
 from isotropy.run import ProgressCallback
-from isotropy_papers._experiment import (
-    Experiment,
-    Result,
-    Settings,
-)
+from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._shared_maps import (
     AUGERINO,
@@ -28,14 +24,8 @@ from isotropy_papers._shared_maps import (
     Labels,
     Runs,
 )
-from isotropy_papers._sharing_cells import (
-    draw_error_and_distance,
-    mean_cell,
-)
-from isotropy_papers.sharing_tasks import (
-    SharingTask,
-    cross_correlation,
-)
+from isotropy_papers._sharing_cells import draw_error_and_distance, mean_cell
+from isotropy_papers.sharing_tasks import SharingTask, cross_correlation
 
 _SIZES = (6, 15, 35, 80, 255)
 _STRONGER = "Ours (relaxation, penalties 0.1)"

@@ -11,12 +11,7 @@ import torch
 from torch import Tensor
 
 from isotropy.run import ProgressCallback
-from isotropy_papers._experiment import (
-    Cell,
-    Experiment,
-    Result,
-    Settings,
-)
+from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._shared_maps import (
     AUGERINO,
@@ -29,10 +24,7 @@ from isotropy_papers._shared_maps import (
     Runs,
 )
 from isotropy_papers._sharing_cells import mean_cell
-from isotropy_papers.sharing_tasks import (
-    SharingTask,
-    noisy_steps,
-)
+from isotropy_papers.sharing_tasks import SharingTask, noisy_steps
 
 LENGTH = 10
 RATE, PENALTY = 0.2, 0.1

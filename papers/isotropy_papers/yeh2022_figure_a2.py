@@ -108,7 +108,7 @@ def plot(result: Result, path: Path) -> Path:
     """
     from matplotlib.figure import Figure
 
-    from isotropy_papers._equivariance_pictures import save
+    from isotropy.report import save_figure
 
     entries: dict[str, list[float]] = {}
     for cell in result.cells:
@@ -126,7 +126,7 @@ def plot(result: Result, path: Path) -> Path:
         axis.set_xticks([])
         axis.set_yticks([])
     figure.colorbar(picture, ax=axes)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 EXPERIMENT = Experiment(

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from evidence_parts import LearningOptions
 from idx_files import write_idx
 from isotropy.data import small_digits
-from isotropy.evidence._learning_options import LearningOptions
 from isotropy.nn import LayerwiseNetwork
 from isotropy.run import Step
 from isotropy_papers import Result, Settings, experiment, ids

@@ -9,10 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy import (
-    cli,
-    discovery,
-)
+from isotropy import cli, discovery
 from isotropy.discovery import (
     ClassResult,
     Finding,
@@ -25,13 +22,8 @@ from isotropy.discovery import (
 )
 from isotropy.discovery.generators._charts import chart_of_columns
 from isotropy.run import Step
-from isotropy_papers import (
-    Settings,
-    experiment,
-)
-from isotropy_papers import (
-    planted as bench_module,
-)
+from isotropy_papers import Settings, experiment
+from isotropy_papers import planted as bench_module
 from isotropy_papers._planted_scores import (
     Outcome,
     equivariant_rank,
@@ -41,11 +33,7 @@ from isotropy_papers._planted_scores import (
     scores,
 )
 from isotropy_papers.planted import bench
-from isotropy_papers.planted_problems import (
-    PlantedProblem,
-    planted_nulls,
-    planted_problems,
-)
+from isotropy_papers.planted_problems import PlantedProblem, planted_nulls, planted_problems
 
 PROBLEMS, NULLS = planted_problems(), planted_nulls()
 AT = "noise 0.01, N=4000"

@@ -11,54 +11,18 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
-from isotropy.data import (
-    HamiltonianSystem,
-    double_spring_pendulum,
-)
-from isotropy.evidence import (
-    DiagonalBlock,
-    Laplace,
-    LearnedPriors,
-    best_precisions,
-    learn_priors,
-)
-from isotropy.evidence._likelihoods import Gaussian
+from evidence_parts import DiagonalBlock, Gaussian
+from isotropy.data import HamiltonianSystem, double_spring_pendulum
+from isotropy.evidence import Laplace, LearnedPriors, best_precisions, learn_priors
 from isotropy.groups import O
-from isotropy.nn import (
-    EMLP,
-    MLP,
-    PathSum,
-    log_prior,
-    soften,
-    tensor_priors,
-)
-from isotropy.reps import (
-    Scalar,
-    Symmetry,
-    V,
-)
-from isotropy.run import (
-    Step,
-    generator,
-    spawn,
-)
-from isotropy_papers import (
-    Result,
-    Settings,
-    experiment,
-    ids,
-)
-from isotropy_papers import (
-    _learned_trials as learned_module,
-)
-from isotropy_papers import (
-    _residual_trials as trials_module,
-)
+from isotropy.nn import EMLP, MLP, PathSum, log_prior, soften, tensor_priors
+from isotropy.reps import Scalar, Symmetry, V
+from isotropy.run import Step, generator, spawn
+from isotropy_papers import Result, Settings, experiment, ids
+from isotropy_papers import _learned_trials as learned_module
+from isotropy_papers import _residual_trials as trials_module
 from isotropy_papers._ensemble import Ensemble
-from isotropy_papers._learned_penalties import (
-    LearnedPenalties,
-    random_passes,
-)
+from isotropy_papers._learned_penalties import LearnedPenalties, random_passes
 from isotropy_papers._learned_trials import learned_errors
 from isotropy_papers._residual_trials import (
     LEVELS,
@@ -70,16 +34,8 @@ from isotropy_papers._residual_trials import (
     fixed_penalties,
     inertia_task,
 )
-from isotropy_papers._training import (
-    Recipe,
-    Training,
-)
-from isotropy_papers.finzi2023_figure3_2 import (
-    FIXED,
-    boxes,
-    models_of,
-    plan_of,
-)
+from isotropy_papers._training import Recipe, Training
+from isotropy_papers.finzi2023_figure3_2 import FIXED, boxes, models_of, plan_of
 from isotropy_papers.windy_pendulum import windy_pendulum
 
 FIGURE, STRENGTHS, MEMBERS = (

@@ -13,17 +13,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
 from isotropy._run import Step
-from isotropy.discovery.sharing import (
-    BilevelOptions,
-    LearnedSharing,
-)
+from isotropy.discovery.sharing import BilevelOptions, LearnedSharing
 from isotropy.discovery.sharing._assignment import canonical_labels
 from isotropy.equivariance import partition_distance
 from isotropy.nn import SharedLinear
-from isotropy_papers.sharing_tasks import (
-    cross_correlation,
-    shared_means,
-)
+from isotropy_papers.sharing_tasks import cross_correlation, shared_means
 
 Array = NDArray[np.float64]
 

@@ -12,15 +12,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import (
-    Step,
-    generator,
-)
-from isotropy.discovery.sharing import (
-    BilevelOptions,
-    FitOptions,
-    learn_module_sharing,
-)
+from isotropy._run import Step, generator
+from isotropy.discovery.sharing import BilevelOptions, FitOptions, learn_module_sharing
 from isotropy.discovery.sharing._assignment import canonical_labels
 from isotropy.discovery.sharing._bilevel import search_assignments
 from isotropy.discovery.sharing._module_sharing import ModuleSharingResult
@@ -29,17 +22,11 @@ from isotropy.discovery.sharing._neighbour_partitions import (
     moved_partitions,
     split_partitions,
 )
-from isotropy.discovery.sharing._partition_choice import (
-    PartitionScores,
-    refined_partition,
-)
+from isotropy.discovery.sharing._partition_choice import PartitionScores, refined_partition
 from isotropy.discovery.sharing._partition_fits import fit_partitions
 from isotropy.discovery.sharing._shared_module import SharedModule
 from isotropy.equivariance import partition_distance
-from isotropy_papers.sum_of_numbers import (
-    PositionwiseSum,
-    sum_of_numbers,
-)
+from isotropy_papers.sum_of_numbers import PositionwiseSum, sum_of_numbers
 
 QUICK_SEARCH = BilevelOptions(
     inner_steps=4, first_steps=30, outer_steps=15, outer_rate=0.2, inner_rate=0.05, terms=3

@@ -14,18 +14,12 @@ from scipy.special import gammaln
 from scipy.stats import multivariate_normal
 
 from isotropy._run import Step
-from isotropy.discovery.sharing import (
-    LeastSquares,
-    PartitionEvidence,
-)
+from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
 from isotropy.discovery.sharing._assignment import canonical_labels
 from isotropy.discovery.sharing._brute_force import set_partitions
 from isotropy.discovery.sharing._partition_search import cluster_values
 from isotropy.equivariance import partition_distance
-from isotropy_papers.sharing_tasks import (
-    cross_correlation,
-    shared_means,
-)
+from isotropy_papers.sharing_tasks import cross_correlation, shared_means
 
 Array = NDArray[np.float64]
 Labels = NDArray[np.int64]
