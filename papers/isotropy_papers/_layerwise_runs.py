@@ -344,9 +344,9 @@ def studied(
         about = {"plan": asdict(plan), "job": asdict(job), "data": digests[job.task]}
         parts = Finished(id, about, settings, _ignore)
         training = _Training(tasks[job.task], job, plan, settings)
-        told = partial(_tell, progress, name, before * plan.epochs, len(jobs) * plan.epochs)
+        report = partial(_tell, progress, name, before * plan.epochs, len(jobs) * plan.epochs)
         named = {f"{name}, seed {seed}": seed for seed in seeds}
-        kept = parts.get(list(named), partial(training.rows, about, told, named))
+        kept = parts.get(list(named), partial(training.rows, about, report, named))
         found[name] = [Row(**row) for row in kept.values()]
         files.append(parts)
     notes = _notes(plan, list(tasks.values()), chosen["seeds"], settings.full)

@@ -1,4 +1,4 @@
-"""Trials of residual pathway priors: symmetries that hold, nearly hold, or do not (thesis 3.5)."""
+"""Trials of residual pathway priors: exact, approximate and absent symmetries (thesis 3.5)."""
 
 from __future__ import annotations
 
@@ -221,7 +221,7 @@ def fixed_penalties(network: nn.Module, free: float) -> dict[str, Tensor | float
 
 
 def inertia_task(level: str) -> Task:
-    """The inertia tensor, or what is nearly that.
+    """The inertia tensor, or an approximation of it.
 
     Args:
         level: "approximate" for the latter.

@@ -70,14 +70,12 @@ def moved_images(
     return Pictures(id, cells, time.perf_counter() - start, notes, images)
 
 
-def single_pictures(id: str, base: str, settings: Settings, progress: ProgressCallback) -> Pictures:
+def single_pictures(id: str, base: str, settings: Settings, _: ProgressCallback) -> Pictures:
     """Images under each transformation alone; arguments as those of `moved_images`."""
     return moved_images(id, base, tuple(f"IAug{k}" for k in range(13)), settings)
 
 
-def combined_pictures(
-    id: str, base: str, settings: Settings, progress: ProgressCallback
-) -> Pictures:
+def combined_pictures(id: str, base: str, settings: Settings, _: ProgressCallback) -> Pictures:
     """Images under each combination; arguments as those of `moved_images`."""
     return moved_images(id, base, tuple(f"Aug{k}" for k in range(6)), settings)
 

@@ -86,7 +86,7 @@ class Replays:
         digest = digest_of(torch.from_numpy(table.validation))
         name = f"{base} {augmentation}, {strategy}, seed {seed}, table {digest}"
 
-        def compute(names: list[str]) -> list[Any]:
+        def compute(_: list[str]) -> list[Any]:
             return [_searched(table, strategy, seed, goal)]
 
         found = self._parts.get([*self._names, name], compute)

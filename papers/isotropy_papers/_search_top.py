@@ -22,7 +22,7 @@ def top_results(
     base: str,
     published: dict[str, list[tuple[str, str]]],
     settings: Settings,
-    progress: ProgressCallback,
+    _: ProgressCallback,
 ) -> Result:
     """The five best networks of each data set, and whether the printed counts can be right.
 
@@ -31,7 +31,6 @@ def top_results(
         base: The images.
         published: Printed arrays with their millions of parameters.
         settings: ``out`` may hold tables made anew. ``models`` are data sets.
-        progress: Not called.
     """
     start = time.perf_counter()
     cells: list[Cell] = []

@@ -60,7 +60,7 @@ class Runs:
         """Draw them.
 
         Args:
-            task: Gives a number of rows, told whether they are for testing.
+            task: Gives a number of rows, given whether they are for testing.
             seed: Of everything random.
             count: How many runs.
             test_rows: Rows to test on.
@@ -113,6 +113,9 @@ class Runs:
             penalty: The weight of both penalties.
             steps: How many steps.
             device: Where.
+
+        Raises:
+            KeyboardInterrupt: If the search was interrupted.
         """
         x = torch.stack([_inputs(task) for task in self.tasks]).to(device)
         y = torch.stack([task.y for task in self.tasks]).to(device)

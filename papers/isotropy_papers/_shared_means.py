@@ -106,6 +106,9 @@ def case_cells(
         Cells with columns "MSE, …" and "PD, …", and the seconds they took. The published ones
         are those of ``TABLE1``, also for the relaxation.
 
+    Raises:
+        ValueError: If a case has no rows to train or to validate on.
+
     Example:
         >>> settings = Settings(seeds=3)
         >>> cells, _ = case_cells(settings, lambda step: None, {"K=3": Case(3)}, ["Oracle"])
@@ -198,8 +201,8 @@ def _by_brute_force(task: SharingTask, case: Case) -> Labels:
 
 
 _CHOICES: dict[str, Callable[[SharingTask, Case], Labels]] = {
-    "No sharing": lambda task, case: np.arange(case.dimensions),
-    "Oracle": lambda task, case: task.labels,
+    "No sharing": lambda _, case: np.arange(case.dimensions),
+    "Oracle": lambda task, _: task.labels,
     BRUTE_FORCE: _by_brute_force,
-    EVIDENCE: lambda task, case: PartitionEvidence(LeastSquares.of(None, task.y)).best(),
+    EVIDENCE: lambda task, _: PartitionEvidence(LeastSquares.of(None, task.y)).best(),
 }

@@ -25,12 +25,12 @@ _LAYERS = {
 }
 
 
-def run(settings: Settings, progress: ProgressCallback) -> Result:
+def run(_settings: Settings, _progress: ProgressCallback) -> Result:
     """Share the weights of a layer from three units to three.
 
     Args:
-        settings: None are used.
-        progress: Not called.
+        _settings: None are used.
+        _progress: Not called.
 
     Returns:
         How many weights are left.

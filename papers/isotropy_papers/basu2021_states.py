@@ -38,7 +38,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         raise ValueError("expected a folder for the tables of a full run (--out), got none")
     start = time.perf_counter()
     sets = {f"{base} {one}": (base, one) for base in BASES for one in AUGMENTATIONS}
-    cells, listed, told = [], [], ""
+    cells, listed, trained = [], [], ""
     for name in settings.chosen(list(sets)):
         table = table_of(own_plan(*sets[name], 4000), settings, progress)
         validation, test = scores(table, best_epoch=False)
@@ -54,9 +54,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             cells.append(Cell(row, "thousand parameters", table.parameters[number] / 1e3))
         names = "; ".join(str(table.networks[k]) for k in best)
         listed.append(f"{name}: {names}")
-        told = f"{len(table.networks)} networks, {table.seeds} seeds, {table.epochs} epochs"
+        trained = f"{len(table.networks)} networks, {table.seeds} seeds, {table.epochs} epochs"
     notes = (
-        f"the five best of {told}, 4000 training rows, by mean validation accuracy; percent",
+        f"the five best of {trained}, 4000 training rows, by mean validation accuracy; percent",
         INTERVAL_NOTE,
         *listed,
     )

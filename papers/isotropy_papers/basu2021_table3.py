@@ -17,12 +17,12 @@ _GRIDS = (28, 20, 20)
 COUNTED_BIASES = 800  # by the paper, which has two
 
 
-def run(settings: Settings, progress: ProgressCallback) -> Result:
+def run(_settings: Settings, _progress: ProgressCallback) -> Result:
     """Count the parameters of the paper's networks and of ours.
 
     Args:
-        settings: None are used.
-        progress: Not called.
+        _settings: None are used.
+        _progress: Not called.
 
     Returns:
         Millions of parameters; how many hidden units differ.

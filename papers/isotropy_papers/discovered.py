@@ -1,4 +1,4 @@
-"""Continuous symmetry found in data alone, and networks that have it beside those told of it."""
+"""Continuous symmetry found in data alone, and networks that have it beside those given it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def compare(settings: Settings, progress: ProgressCallback, find: Find) -> Resul
     Args:
         settings: See ``run``.
         progress: Called before each part.
-        find: From inputs, outputs, what is told and a seed to what is found.
+        find: From inputs, outputs, hints and a seed to what is found.
 
     Example:
         >>> from isotropy_papers._searched_tasks import Found
@@ -72,11 +72,11 @@ def compare(settings: Settings, progress: ProgressCallback, find: Find) -> Resul
     depends |= {"epochs": settings.epochs, "full": settings.full, "seed": settings.seed}
     parts = Finished("discovered", depends, settings, progress)
     asked = {
-        name: [(f"search {seed}", known[name].told, seed) for seed in _searches(settings, seeds)]
+        name: [(f"search {seed}", known[name].hints, seed) for seed in _searches(settings, seeds)]
         for name in names
     }
     looks = {
-        name: [(look, told, settings.seed) for look, told in known[name].looks.items()]
+        name: [(look, hints, settings.seed) for look, hints in known[name].looks.items()]
         for name in (names if settings.full else [])
     }
     found = _found(parts, known, asked, find)
@@ -112,9 +112,9 @@ def _found(
 ) -> dict[str, dict[str, Any]]:
     """What each search of each task found."""
     jobs = {
-        f"{name}, {label}": (known[name], told, seed)
+        f"{name}, {label}": (known[name], hints, seed)
         for name, searches in asked.items()
-        for label, told, seed in searches
+        for label, hints, seed in searches
     }
     done = parts.get(list(jobs), lambda labels: [searched(*jobs[label], find) for label in labels])
     return {

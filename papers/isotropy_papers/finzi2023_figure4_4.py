@@ -233,13 +233,13 @@ def _verdicts(tables: dict[tuple[str, str], dict[str, float]]) -> list[str]:
         by_kind = tables[name, _ACTIONS[0]]
         largest = max(by_kind, key=lambda kind: by_kind[kind])
         if "embedding" in by_kind:
-            said = "embedding patches contributes most"
+            claim = "embedding patches contributes most"
             ours = f"{by_kind['embedding']:.0%}, most is of {largest}"
         else:
-            said = "much is of downsampling and non-linearities"
+            claim = "much is of downsampling and non-linearities"
             much = ("strided convolution", "pooling", "activation")
             ours = f"{sum(by_kind.get(kind, 0.0) for kind in much):.0%}"
-        notes.append(f"{name}: the thesis says that {said}; ours: {ours}")
+        notes.append(f"{name}: the thesis says that {claim}; ours: {ours}")
     name = name_of(0)
     if (name, _ACTIONS[0]) in tables:
         first = tables[name, _ACTIONS[0]]

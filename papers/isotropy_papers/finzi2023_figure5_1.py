@@ -56,7 +56,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             points[_row_b(d)] = Point(model, "images", {**search, "d": d})
     data = base_set(settings, "cifar10")
     found, seconds = certified_points(
-        "finzi2023/figure5.1", points, lambda name: data, settings, progress
+        "finzi2023/figure5.1", points, lambda _: data, settings, progress
     )
     cells = []
     for share in shares if "a" in wanted else ():

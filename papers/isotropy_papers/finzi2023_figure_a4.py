@@ -50,7 +50,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     }
     data = base_set(settings, "cifar10")
     found, seconds = certified_points(
-        "finzi2023/figureA.4", points, lambda name: data, settings, progress
+        "finzi2023/figureA.4", points, lambda _: data, settings, progress
     )
     cells = []
     for name in chosen:

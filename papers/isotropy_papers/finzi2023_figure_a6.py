@@ -62,7 +62,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     found, seconds = certified_points(
         "finzi2023/figureA.6",
         points,
-        lambda name: data,
+        lambda _: data,
         settings,
         progress,
         lambda point, sample: described(point, sample, settings),

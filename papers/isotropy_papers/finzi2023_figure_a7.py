@@ -64,7 +64,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         points[f"d weights, {name}"] = Point(model, "noisy", {**search, "d": d})
     data = noisy_labels(base_set(settings, "cifar10"))
     found, seconds = certified_points(
-        "finzi2023/figureA.7", points, lambda name: data, settings, progress
+        "finzi2023/figureA.7", points, lambda _: data, settings, progress
     )
     shape = tuple(data.train[0].shape[1:])
     cells = []

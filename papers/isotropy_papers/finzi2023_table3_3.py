@@ -32,6 +32,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Returns:
         Relative errors in percent, and how far the models are from commuting with the group.
+
+    Raises:
+        ValueError: If more than one number of agent steps is asked for.
     """
     if settings.sizes is not None and len(settings.sizes) != 1:
         raise ValueError(f"expected one number of agent steps, got {list(settings.sizes)}")

@@ -43,6 +43,9 @@ def log_sinkhorn(log_alpha: Tensor, iterations: int = 20) -> Tensor:
     Returns:
         Shape ``(*, n, n)``, differentiable.
 
+    Raises:
+        ValueError: If the matrices are not square or there are no iterations.
+
     Example:
         >>> log_sinkhorn(torch.tensor([[0.0, -500.0], [-500.0, 0.0]]))
         tensor([[   0., -500.],

@@ -179,7 +179,7 @@ def _rate(row: str, column: str, values: list[float]) -> Cell:
 
 
 def _search(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome:
-    """The library's own search, told the class of actions and nothing else of the problem."""
+    """The library's own search, given the class of actions and nothing else of the problem."""
     from isotropy.discovery import find_generators
 
     start = time.perf_counter()

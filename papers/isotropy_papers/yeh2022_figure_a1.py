@@ -49,7 +49,7 @@ def drawn(noise: float, seed: int, seeds: int, test_rows: int) -> Runs:
         torch.Size([150, 10])
     """
 
-    def draw(samples: int, test: bool, rng: torch.Generator) -> SharingTask:
+    def draw(samples: int, _test: bool, rng: torch.Generator) -> SharingTask:
         return noisy_steps(LENGTH, samples=samples, noise=noise, seed=rng)
 
     return Runs.draw(draw, seed, seeds, test_rows)

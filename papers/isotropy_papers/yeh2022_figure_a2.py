@@ -48,7 +48,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     """Fit denoising maps, and say how near they are to Toeplitz matrices.
 
     Args:
-        settings: ``seeds`` is the number of runs, 5 in quick and full alike.
+        settings: ``seeds`` is the number of runs, 5 in quick and full.
         progress: Called before each map.
 
     Returns:

@@ -30,6 +30,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Returns:
         The mean squared error on test rows without noise, beside the published mean.
+
+    Raises:
+        ValueError: If more than one length is asked for.
     """
     full = settings.full
     chosen = settings.or_else(

@@ -21,8 +21,8 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(steps: list[Step] | None = None, **settings: object) -> Result:
-    told = [] if steps is None else steps
-    return experiment(ID).run(Settings(**settings), told.append)  # type: ignore[arg-type]
+    reported = [] if steps is None else steps
+    return experiment(ID).run(Settings(**settings), reported.append)  # type: ignore[arg-type]
 
 
 def test_every_claim_is_of_a_known_symmetry() -> None:

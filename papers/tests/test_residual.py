@@ -528,17 +528,17 @@ def test_an_interrupted_figure_goes_on() -> None:
     """The numbers are those of trials run by hand, whatever happened between."""
     settings = Settings(**TINY, models=("inertia exact",))
     labels = [f"inertia exact: {model}" for model in models_of("inertia")]
-    told: list[str] = []
+    reported: list[str] = []
 
     def stop(step: Step) -> None:
-        told.append(step.message)
-        if len(told) == 4:
+        reported.append(step.message)
+        if len(reported) == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         experiment(FIGURE).run(settings, stop)
-    result = experiment(FIGURE).run(settings, lambda step: told.append(step.message))
-    assert told == [*labels[:4], *labels[3:]]
+    result = experiment(FIGURE).run(settings, lambda step: reported.append(step.message))
+    assert reported == [*labels[:4], *labels[3:]]
     assert result.notes[-1].endswith("; no pendulum")
     cells = by_place(result)
     trials = Trials("inertia", "exact", plan_of("inertia", settings))
