@@ -58,10 +58,8 @@ def test_table_of_rollouts(folder: Path, tmp_path: Path) -> None:
         test_rows=2,
         models=("MLP", "equivariant exact"),
     )
-    reported: list[str] = []
-    result = experiment("finzi2023/table3.3").run(
-        settings, lambda step: reported.append(step.message)
-    )
+    calls: list[str] = []
+    result = experiment("finzi2023/table3.3").run(settings, lambda step: calls.append(step.message))
     cells = {(cell.row, cell.column): cell for cell in result.cells}
     assert cells["30 steps", "Hopper-v5 MLP"].theirs == 3.8
     assert "Hopper-v5 equivariant exact" not in {column for _, column in cells}
@@ -69,12 +67,10 @@ def test_table_of_rollouts(folder: Path, tmp_path: Path) -> None:
         assert cells["equivariance error", f"{id} equivariant exact"].ours < 0.01
         assert cells["equivariance error", f"{id} MLP"].ours > 1
         assert 0 < cells["10 steps", f"{id} MLP"].ours < 100
-    assert len(reported) == 5
+    assert len(calls) == 5
     # finished parts are not computed again
-    again = experiment("finzi2023/table3.3").run(
-        settings, lambda step: reported.append(step.message)
-    )
-    assert len(reported) == 5
+    again = experiment("finzi2023/table3.3").run(settings, lambda step: calls.append(step.message))
+    assert len(calls) == 5
     assert again.cells == result.cells
     with pytest.raises(ValueError, match="one number of agent steps"):
         experiment("finzi2023/table3.3").run(Settings(sizes=(1, 2)), lambda step: None)
