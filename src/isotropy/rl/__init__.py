@@ -33,7 +33,7 @@ _find, __dir__, __all__ = lazy_names(
 
 def __getattr__(name: str) -> object:
     try:
-        return _find(name)
+        return _find(name, 4)
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("gymnasium", "stable_baselines3"):
             raise
