@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from isotropy._run import ProgressCallback, Step
 from isotropy.data import Transitions
-from isotropy.nn import NetworkKind
 from isotropy.reps import Symmetry
 from isotropy.rl import EnvironmentSymmetry, make_environment, symmetric_network
 from isotropy.rl._magnitudes import magnitudes
 from isotropy_papers._batched_sac import BatchedSac, SacOptions
+
+NetworkKind: TypeAlias = Literal["rpp", "equivariant", "mlp"]
 
 _CAPACITY = 1_000_000
 

@@ -8,7 +8,6 @@ import torch
 
 from isotropy._run import generator, spawn
 from isotropy.data import TransitionChunks, Transitions
-from isotropy.nn import NetworkKind
 from isotropy.rl import (
     EnvironmentSymmetry,
     TransitionModel,
@@ -20,6 +19,7 @@ from isotropy.rl import (
     transition_equivariance_error,
 )
 from isotropy_papers._experiment import Settings
+from isotropy_papers._sac_curves import NetworkKind
 from isotropy_papers._transition_sets import agent_transitions, random_transitions
 
 # kind of network, and whether the symmetry is the simulator's own

@@ -8,7 +8,6 @@ import torch
 
 from isotropy._run import ProgressCallback, generator, spawn
 from isotropy.data import Transitions
-from isotropy.nn import NetworkKind
 from isotropy.rl import (
     TransitionModel,
     TransitionRecipe,
@@ -19,6 +18,7 @@ from isotropy.rl import (
 )
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
+from isotropy_papers._sac_curves import NetworkKind
 from isotropy_papers._statistics import mean_interval
 from isotropy_papers._transition_sets import random_transitions
 

@@ -46,7 +46,8 @@ from isotropy.certificates._certify import certificate_of
 from isotropy.certificates._examples import Examples
 from isotropy.certificates._group_code import writable_group, write_group
 from isotropy.certificates._starts import pack_start, unpack_start
-from isotropy.groups import FAMILIES, Conjugate, Group, Inversion, parse_group
+from isotropy.groups import FAMILIES, Group, Inversion, parse_group
+from isotropy.groups._placements import Conjugate
 from isotropy.reps import Rep, T, V
 
 HONEST = Path(__file__).parents[1] / "honest" / "certificates"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotropy import Pseudoscalar, Regular, Rep, Scalar, Symmetry, T, V, equivariant_basis
-from isotropy.bases import Basis, BlockBasis, DenseBasis, OrbitBasis, solve_dense, solved_anew
+from isotropy.bases import Basis, DenseBasis, OrbitBasis, solve_dense, solved_anew
 from isotropy.groups import (
     O13,
     SL,
@@ -287,14 +288,14 @@ def test_opaque_operators_are_solved() -> None:
 )
 def test_blocks_against_the_whole(rep: Rep) -> None:
     basis = equivariant_basis(rep, cache=False)
-    assert isinstance(basis, BlockBasis)
+    assert type(basis).__name__ == "BlockBasis"
     assert_is_a_basis(basis)
     assert_same_space(basis, solve_dense(rep))
 
 
 def test_each_distinct_pair_is_solved_once() -> None:
-    basis = equivariant_basis(((5 * Scalar + 4 * V + 2 * T(2)) >> (3 * Scalar + 7 * V))(SO(3)))
-    assert isinstance(basis, BlockBasis)
+    basis: Any = equivariant_basis(((5 * Scalar + 4 * V + 2 * T(2)) >> (3 * Scalar + 7 * V))(SO(3)))
+    assert type(basis).__name__ == "BlockBasis"
     assert len(basis.blocks) == 6
     by_rep: dict[Rep, Basis] = {}
     for block in basis.blocks:
@@ -304,8 +305,8 @@ def test_each_distinct_pair_is_solved_once() -> None:
 
 def test_blocks_of_orbits_are_one_label_array() -> None:
     rep = ((2 * V + Scalar) >> (V * Pseudoscalar + V))(S(3)).on(range(42)[::-1], of=42)
-    blocks = equivariant_basis(rep, cache=False)
-    assert isinstance(blocks, BlockBasis)
+    blocks: Any = equivariant_basis(rep, cache=False)
+    assert type(blocks).__name__ == "BlockBasis"
     orbits = blocks.orbits()
     assert orbits is not None
     assert_same_space(orbits, blocks)

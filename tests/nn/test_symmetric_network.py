@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from isotropy.groups import SO, D, Z
-from isotropy.nn import symmetric_network, tensor_priors
+from isotropy.nn import tensor_priors
 from isotropy.reps import Pseudoscalar, Scalar, Symmetry, V
+from isotropy.rl import symmetric_network
 
 MIRRORED = Symmetry(Z(2), Scalar + 2 * V, Pseudoscalar + V)
 

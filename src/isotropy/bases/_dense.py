@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from isotropy._run import amount, require_memory
-from isotropy.bases._basis import Basis
 from isotropy.bases._constraints import constraints
 from isotropy.bases._null_space import require_clear
+from isotropy.bases._orthonormal_basis import Basis
 from isotropy.reps import Rep
 
 TOLERANCE = 1e-9

@@ -15,7 +15,9 @@ from scipy.linalg import schur
 
 from isotropy.bases._null_space import Array
 from isotropy.groups import Group
-from isotropy.reps import Determinant, Rep, Vector, parts_of_algebra, parts_of_element
+from isotropy.reps import Rep
+from isotropy.reps._elements import parts_of_algebra, parts_of_element
+from isotropy.reps._leaves import Determinant, Vector
 
 WORST_CONDITION = 1e6
 _ZERO = 1e-10

@@ -17,11 +17,12 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from isotropy.bases._basis import Basis
 from isotropy.bases._orbits import solve_orbits
+from isotropy.bases._orthonormal_basis import Basis
 from isotropy.bases._product_rules import PartOf
-from isotropy.groups import Wreath
-from isotropy.reps import Product, Rep, T, Vector
+from isotropy.groups._products import Wreath
+from isotropy.reps import Product, Rep, T
+from isotropy.reps._leaves import Vector
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from scipy.sparse import csr_array, vstack
 from torch import Tensor
 
 from isotropy._run import require_memory
-from isotropy.bases._basis import Basis
 from isotropy.bases._null_space import (
     UNCLEAR,
     Array,
@@ -27,6 +26,7 @@ from isotropy.bases._null_space import (
     null_space,
     require_clear,
 )
+from isotropy.bases._orthonormal_basis import Basis
 from isotropy.bases._toral import Eigenbasis, Torus, eigenbasis_of, is_unitary, torus_of
 from isotropy.groups import Group
 from isotropy.reps import Product, Rep

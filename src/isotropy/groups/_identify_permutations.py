@@ -371,7 +371,7 @@ def _known_parts(action: PermutationAction, terms: list[_Term], fixed: IntArray,
 
 
 def _clusters(action: PermutationAction, orbits: list[IntArray]) -> IntArray:
-    """Label orbits alike that pairwise tests tie together."""
+    """Give orbits that pairwise tests tie together the same label."""
     orders = [action.restricted(orbit).chain.order for orbit in orbits]
     tied = [
         (i, j)

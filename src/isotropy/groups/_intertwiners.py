@@ -132,7 +132,7 @@ def _generic(commutant: Array, rng: np.random.Generator, sign: float) -> Array:
 
 
 def _spectral_subspaces(x: Array) -> tuple[list[Array], float]:
-    """Schur frames of the clusters of eigenvalues of nearly one real part, and the least gap."""
+    """Schur frames of the clusters of eigenvalues of almost one real part, and the least gap."""
     values = np.sort(np.linalg.eigvals(x).real)
     gaps = np.diff(values) / np.linalg.norm(x, 2)
     cuts = np.flatnonzero(gaps > 1e-4) + 1
@@ -159,7 +159,7 @@ def complex_structure(commutant: Array) -> Array | None:
 
 
 def families(commutant: Array, pieces: list[Array]) -> list[list[Array]]:
-    """Pieces sorted by equivalence, each turned so that the algebra acts alike on all of a family.
+    """Pieces by equivalence, each turned so that the algebra acts the same on all of a family.
 
     A generic element of the commutant, from piece to piece, is an isomorphism if there is one.
     """

@@ -335,7 +335,7 @@ class Zero(LinearMap):
     def inverse(self) -> LinearMap:
         raise ValueError("the zero map has no inverse")
 
-    def scaled(self, factor: float) -> Zero:
+    def scaled(self, _factor: float) -> Zero:
         return self
 
     def det(self) -> Tensor:
@@ -344,10 +344,10 @@ class Zero(LinearMap):
     def trace(self) -> Tensor:
         return torch.zeros((), dtype=torch.float64)
 
-    def unsqueeze(self, dims: int) -> Zero:
+    def unsqueeze(self, _dims: int) -> Zero:
         return self
 
-    def select(self, index: int | Tensor) -> Zero:
+    def select(self, _index: int | Tensor) -> Zero:
         return self
 
     @property

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from isotropy.nn._constants import ExactConstants
-from isotropy.nn._frames import Frame
-from isotropy.reps import Rep, Scalar, Term, layout_of, without_duals
+from isotropy.nn._schur_frames import SchurFrame
+from isotropy.reps import Rep, Scalar
+from isotropy.reps._layout import Term, layout_of, without_duals
 
 Parts: TypeAlias = dict[int, Tensor]
 
@@ -52,7 +53,7 @@ class Coordinates(ExactConstants):
     order: Tensor | None
     back: Tensor | None
 
-    def __init__(self, rep: Rep, frame: Frame) -> None:
+    def __init__(self, rep: Rep, frame: SchurFrame) -> None:
         super().__init__()
         layout = layout_of(without_duals(rep))
         self.terms: tuple[Term, ...] = layout.terms

@@ -104,10 +104,10 @@ class FrameLinear(RecordedModule):
         lead = x.shape[:-1]
         flat = self.into.flat(x.reshape(-1, self.in_features))
         y = functional.linear(flat, self.weight, self.bias)
-        self.tell(flat, y, lead)
+        self.note_all(flat, y, lead)
         return self.out.rows(y).reshape(*lead, self.out_features)
 
-    def tell(self, x: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
+    def note_all(self, x: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
         """Note the product with flat features, whose rows had the shape ``lead``."""
         if not self._recording:
             return
@@ -189,13 +189,13 @@ class FreeSwish(RecordedModule):
             weight = weight.index_select(0, self.labels)
         bent = functional.silu(values)
         y = weight * bent
-        self.tell(bent, y, x.shape[:-1])
+        self.note_all(bent, y, x.shape[:-1])
         if self.columns is not None:
             shape = (*y.shape[:-1], self.out_features)
             y = y.new_zeros(shape).index_copy(-1, self.columns, y)
         return y if self.space is None else self.space.rows(y)
 
-    def tell(self, bent: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
+    def note_all(self, bent: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
         """Note the product of weights and what Swish gave, whose rows had the shape ``lead``."""
         if not self._recording:
             return

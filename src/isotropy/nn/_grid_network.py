@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.bases import pair_orbits
-from isotropy.groups import Grid, GridTransformation, components, grid_transformations
+from isotropy.groups import Grid, GridTransformation, grid_transformations
 from isotropy.groups import Monomial as Permutation
+from isotropy.groups._connected_components import components
 from isotropy.nn._shared_linear import SharedLinear
 
 
@@ -58,7 +59,7 @@ class GridNetwork(nn.Module):
 
     Args:
         image: Channels, height and width.
-        transformations: Of image and hidden grids alike, or their names; none for free layers.
+        transformations: Of image and hidden grids, or their names; none for free layers.
         hidden: The side of each hidden grid.
         classes: How many logits.
         published: One scalar bias for each hidden layer, added behind the rectifier, and weights
@@ -81,6 +82,7 @@ class GridNetwork(nn.Module):
     """
 
     standard: Tensor
+    sharing = staticmethod(grid_sharing)
 
     def __init__(
         self,

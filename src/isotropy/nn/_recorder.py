@@ -6,9 +6,9 @@ whoever needs curvature asks for a record of both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -69,6 +69,11 @@ class LinearOperation:
         return gradient if self.gather is None else self.gather(gradient)
 
 
+TorchOperations: TypeAlias = Iterator[tuple[str, Tensor, dict[str, Any]]]
+"""How torch layers describe their linear operations: for each use of a parameter its name in the
+layer, the input, and the rest of a ``LinearOperation``. The layer may lack the parameter."""
+
+
 class Recording(list[LinearOperation]):
     """Operations in the order in which they happened.
 
@@ -88,9 +93,9 @@ class Recording(list[LinearOperation]):
 
 
 class RecordedModule(ExactConstants):
-    """A layer that can tell of its linear operations.
+    """A layer that notes its linear operations.
 
-    While a recording is on, ``note`` keeps what it is told; otherwise it does nothing. A layer
+    While a recording is on, ``note`` keeps what it is given; otherwise it does nothing. A layer
     of your own becomes known to ``record``, and so to ``isotropy.evidence``, by inheriting from
     this class and noting each product with a parameter in ``forward``.
 

@@ -161,7 +161,7 @@ class SoftFrameLinear(SoftLinear):
         """
         y = functional.linear(x, *self._matrices())
         if self.strict._recording:
-            self._tell(x, y, tuple(lead))
+            self._note_all(x, y, tuple(lead))
         return y
 
     def forward(self, x: Tensor) -> Tensor:
@@ -171,9 +171,9 @@ class SoftFrameLinear(SoftLinear):
         flat = free.into.flat(x.reshape(-1, free.in_features))
         return free.out.rows(self.on_flat(flat, lead)).reshape(*lead, free.out_features)
 
-    def _tell(self, x: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
+    def _note_all(self, x: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
         strict = self.strict
-        self.free.tell(x, y, lead)
+        self.free.note_all(x, y, lead)
         space = strict.weight_space
         assert isinstance(space, SchurWeights)
         for product in space.products():
@@ -240,7 +240,7 @@ def soft_gated(
     if free._recording:
         every = cat([functional.silu(v).flatten(1) for v in values.values()], -1)
         corrected = free.weight * every
-        free.tell(every, corrected, tuple(lead))
+        free.note_all(every, corrected, tuple(lead))
         return cat([_gated(v, gates.get(t)) for t, v in values.items()], -1) + corrected
     found = []
     weights = free.weight.split([v.shape[1] * v.shape[2] for v in values.values()])

@@ -14,11 +14,9 @@ from torch.nn.modules.conv import _ConvNd
 from isotropy._run import require_memory
 from isotropy.nn._free_paths import CosetConv2d, SliceConv2d
 from isotropy.nn._group_conv import GroupConv2d
-from isotropy.nn._group_linear import GroupLinear
 from isotropy.nn._map_linear import MapLayer, MapLinear
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._soft_layers import FREE, STRICT
-from isotropy.nn._sparse_group_linear import SparseGroupLinear
 
 Lengths: TypeAlias = dict[str, Tensor | float]
 GRID_SUBGROUPS = _TO_TRANSLATIONS, _TO_P4 = "translations", "p4"
@@ -41,11 +39,13 @@ class Shapes(NamedTuple):
 
 
 def is_map_layer(layer: nn.Module) -> bool:
-    """Whether a layer is a constrained linear map between maps."""
-    known = (_ConvNd, GroupConv2d, GroupLinear, SparseGroupLinear)
-    return isinstance(layer, known) or (
-        isinstance(layer, MapLayer) and type(layer) is not MapLinear
-    )
+    """Whether a layer is a constrained linear map between maps.
+
+    Those of other libraries are recognised by ``weight_uses``: how often each weight is used.
+    """
+    if isinstance(layer, _ConvNd | GroupConv2d) or hasattr(layer, "weight_uses"):
+        return True
+    return isinstance(layer, MapLayer) and type(layer) is not MapLinear
 
 
 def observed(
@@ -231,11 +231,13 @@ def map_lengths(layer: nn.Module, shapes: Shapes) -> Lengths:
     if isinstance(layer, SliceConv2d | CosetConv2d):
         inner = map_lengths(layer.convolution, shapes)
         return {f"convolution.{name}": length for name, length in inner.items()}
-    if isinstance(layer, GroupConv2d | GroupLinear):
+    uses_by_name: Lengths | None = getattr(layer, "weight_uses", None)
+    if uses_by_name is not None:
+        return uses_by_name
+    if isinstance(layer, GroupConv2d):
         if layer.form not in ("full", "pointwise"):
             return {}  # products of two stages: no linear space of matrices
-        slices = layer.group.order if isinstance(layer, GroupConv2d) else layer.table.order
-        uses = float(slices * prod(shapes.out[2:]))
+        uses = float(layer.group.order * prod(shapes.out[2:]))
         return {name: uses for name, _ in layer.named_parameters()}
     if not isinstance(layer, _ConvNd):
         return {}

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from isotropy.bases import equivariant_basis
-from isotropy.groups import DirectProduct, Group, require_subgroup
+from isotropy.groups import DirectProduct, Group
+from isotropy.groups._subgroups import require_subgroup
 from isotropy.nn._coordinates import FlatSpace
 from isotropy.nn._emlp import EMLP, EMLPBlock
 from isotropy.nn._free_paths import FrameLinear, FreeLinear, FreeSwish
@@ -21,7 +22,8 @@ from isotropy.nn._path_sum import PathSum
 from isotropy.nn._schur_weights import SchurWeights
 from isotropy.nn._soft_layers import FREE, STRICT, SoftFrameLinear, SoftLinear
 from isotropy.nn._weight_spaces import WeightSpace
-from isotropy.reps import Rep, Term, layout_of, without_duals
+from isotropy.reps import Rep
+from isotropy.reps._layout import Term, layout_of, without_duals
 
 Subgroups: TypeAlias = Mapping[Group, Group]
 _STILL = 1e-12

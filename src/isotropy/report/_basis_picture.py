@@ -14,7 +14,8 @@ from torch import Tensor
 
 from isotropy._run import atomic_write
 from isotropy.bases import Basis
-from isotropy.reps import Leaf, Product, Rep
+from isotropy.reps import Product, Rep
+from isotropy.reps._leaves import Leaf
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,8 @@ from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from isotropy.groups import Group, MapLike, Z, as_linear_map
+from isotropy.groups import Group, MapLike, Z
+from isotropy.groups._given import as_linear_map
 from isotropy.reps._leaves import Block, Pseudoscalar, Scalar, V
 from isotropy.reps._rep import Rep
 

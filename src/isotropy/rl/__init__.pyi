@@ -1,4 +1,4 @@
-from isotropy.nn import symmetric_network
+from isotropy.nn._symmetric_network import symmetric_network
 from isotropy.rl._actor_critic_policies import EquivariantActorCriticPolicy, RPPActorCriticPolicy
 from isotropy.rl._collect import collect_transitions, replay_transitions
 from isotropy.rl._dynamics_error import dynamics_error

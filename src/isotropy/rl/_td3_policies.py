@@ -11,7 +11,7 @@ from stable_baselines3.common.type_aliases import Schedule
 from stable_baselines3.td3.policies import Actor, TD3Policy
 from torch import nn
 
-from isotropy.nn import NetworkKind
+from isotropy.nn._symmetric_network import NetworkKind
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._magnitudes import magnitudes
 from isotropy.rl._policy_networks import (

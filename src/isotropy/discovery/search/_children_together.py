@@ -17,8 +17,9 @@ from torch.nn import functional
 
 from isotropy.discovery.search._grid_child import Training
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.groups import Monomial, components
-from isotropy.nn import grid_sharing
+from isotropy.groups import Monomial
+from isotropy.groups._connected_components import components
+from isotropy.nn._grid_network import grid_sharing
 
 _EVALUATED = 2500  # rows at once
 

@@ -17,7 +17,7 @@ from isotropy.nn._recorder import RecordedModule
 Reads: TypeAlias = Literal["image", "own slice", "all slices"]
 
 
-class TurnedConv2d(RecordedModule):
+class RotatedKernelConv2d(RecordedModule):
     r"""One stage of a group convolution: a circular convolution with a kernel for every slice.
 
     The kernels of slice k' are those of the identity, turned by k'. What the stage reads:
@@ -39,7 +39,7 @@ class TurnedConv2d(RecordedModule):
         dtype: Their precision.
 
     Example:
-        >>> layer = TurnedConv2d(3, 4, 3, group=GridGroup("p4"), reads="own slice")
+        >>> layer = RotatedKernelConv2d(3, 4, 3, group=GridGroup("p4"), reads="own slice")
         >>> layer(torch.randn(2, 3, 4, 5, 5)).shape
         torch.Size([2, 4, 4, 5, 5])
     """
@@ -103,7 +103,7 @@ class TurnedConv2d(RecordedModule):
         else:
             y = self._from_own(x)
         if self._recording:
-            self._tell(x, y)
+            self._note_all(x, y)
         return y
 
     @property
@@ -147,7 +147,7 @@ class TurnedConv2d(RecordedModule):
         side = self.kernel_size // 2
         return padded(x, [(side, side)] * 2, "circular")
 
-    def _tell(self, x: Tensor, y: Tensor) -> None:
+    def _note_all(self, x: Tensor, y: Tensor) -> None:
         axes = ("group", "space")
         self.note(
             "weight",
