@@ -5,7 +5,6 @@ The plainest solver and the slow twin of every other: O(size³).
 
 from __future__ import annotations
 
-import scipy.linalg
 import torch
 from torch import Tensor
 
@@ -76,6 +75,8 @@ def _right_vectors(triangle: Tensor) -> tuple[Tensor, Tensor]:
     try:
         _, singular, vh = torch.linalg.svd(triangle, full_matrices=True)
     except RuntimeError:  # LinAlgError: it did not converge
-        _, s, v = scipy.linalg.svd(triangle.numpy(), lapack_driver="gesvd")
+        from scipy.linalg import svd
+
+        _, s, v = svd(triangle.numpy(), lapack_driver="gesvd")
         return torch.from_numpy(s), torch.from_numpy(v)
     return singular, vh

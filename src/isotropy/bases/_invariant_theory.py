@@ -154,11 +154,7 @@ def _tensor_type(rep: Rep) -> _TensorType | None:
 
 
 def contraction_patterns(rep: Rep) -> list[Patterns]:
-    """All contraction patterns of a representation, kind by kind; they span its invariants.
-
-    Raises:
-        ValueError: As :func:`solve_invariant_theory`.
-    """
+    """All contraction patterns of a representation, kind by kind; they span its invariants."""
     tensors = _require_tensor_type(rep)
     found = []
     for kind in _kinds(tensors):
@@ -190,10 +186,6 @@ class ContractionBasis(Basis):
     The patterns are the first independent ones in lexicographic order, and R = (PᵀP)^(-1/2),
     so that the answer is the same on every run. A pattern is kept as the places and signs of
     its few entries, found when they are first needed.
-
-    Args:
-        rep: The representation.
-        kinds: The independent patterns of each kind, with their matrix R.
     """
 
     def __init__(self, rep: Rep, kinds: list[tuple[Patterns, npt.NDArray[np.float64]]]) -> None:
@@ -246,9 +238,6 @@ class ContractionBasis(Basis):
 
 def solve_invariant_theory(rep: Rep) -> ContractionBasis:
     """The basis of the invariant tensors of a classical group, in closed form.
-
-    Args:
-        rep: V, V.T, T(p, q) or any product of V, V.T and Pseudoscalar, of one classical group.
 
     Raises:
         ValueError: If it is another representation, or memory does not suffice.

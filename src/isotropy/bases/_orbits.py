@@ -85,11 +85,7 @@ def is_solvable_by_orbits(rep: Rep) -> bool:
 
 
 def solve_orbits(rep: Rep) -> OrbitBasis:
-    """The basis of a representation by signed permutations.
-
-    Raises:
-        ValueError: If a generator is not a signed permutation, or memory does not suffice.
-    """
+    """The basis of a representation by signed permutations."""
     if not is_solvable_by_orbits(rep):
         raise ValueError(
             f"expected a representation by (signed) permutations for the orbit solver, got {rep}"

@@ -114,12 +114,7 @@ def is_solvable_by_wreath_rule(rep: Rep) -> bool:
 
 
 def solve_wreath(rep: Rep, solve: Callable[[Rep], Basis]) -> WreathBasis:
-    """The basis of a tensor representation of a wreath product.
-
-    Args:
-        rep: A product of V and V* of a wreath product.
-        solve: Solves a representation of the inner group.
-    """
+    """The basis of a tensor representation of a wreath product."""
     group = rep.groups[0]
     factors = rep.factors if isinstance(rep, Product) else (rep,)
     assert isinstance(group, Wreath)

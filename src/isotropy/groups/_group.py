@@ -364,11 +364,7 @@ def _as_generator(given: MapLike, what: str) -> LinearMap:
 
 
 def require_invertible(g: LinearMap, what: str) -> None:
-    """Refuse a singular matrix.
-
-    Raises:
-        ValueError: If the smallest singular value is rounding error.
-    """
+    """Refuse a singular matrix."""
     if isinstance(g, Dense):
         singular_values = torch.linalg.svdvals(g.matrix)
         if bool(singular_values[-1] <= 1e-12 * singular_values[0]):

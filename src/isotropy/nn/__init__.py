@@ -2,15 +2,16 @@
 
 from isotropy._run._lazy_names import lazy_names
 
-_DEPRECATED = {
-    "GroupLinear": "isotropy_papers.group_linear:GroupLinear",
-    "GroupTable": "isotropy_papers.group_table:GroupTable",
-    "LinearOperation": "isotropy.nn._recorder:LinearOperation",
-    "NetworkKind": "isotropy.nn._symmetric_network:NetworkKind",
-    "OnSlices": "isotropy.nn._on_slices:OnSlices",
-    "SparseGroupLinear": "isotropy_papers.sparse_group_linear:SparseGroupLinear",
-    "grid_sharing": "isotropy.nn._grid_network:grid_sharing",
-    "symmetric_network": "isotropy.rl:symmetric_network",
+_MOVED = {
+    "isotropy.nn._grid_network": "grid_sharing",
+    "isotropy.nn._on_slices": "OnSlices",
+    "isotropy.nn._recorder": "LinearOperation",
+    "isotropy.nn._symmetric_network": "NetworkKind",
+    "isotropy.rl": "symmetric_network",
+    "isotropy_papers.group_linear": "GroupLinear",
+    "isotropy_papers.group_table": "GroupTable",
+    "isotropy_papers.sparse_group_linear": "SparseGroupLinear",
 }
+_DEPRECATED = {old: f"{now}:{old}" for now, names in _MOVED.items() for old in names.split()}
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, _DEPRECATED)

@@ -321,13 +321,7 @@ def _read_as_map(v: Tensor, c: Contraction) -> Tensor:
 def contractions(
     into: Layout, out: Layout, targets: Collection[Rep] | None = None
 ) -> list[Contraction]:
-    """All ways in which an input object, read as a map, takes an input object to an output.
-
-    Args:
-        into: The terms of the inputs.
-        out: The terms of the outputs.
-        targets: The output terms that are wanted; all where None.
-    """
+    """All ways in which an input object, read as a map, takes an input object to an output."""
     found = []
     groups = {group for term in into.terms for group in term.rep.groups}
     preserve_lengths = all(group.is_orthogonal for group in groups)

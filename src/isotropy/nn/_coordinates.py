@@ -23,15 +23,7 @@ Parts: TypeAlias = dict[int, Tensor]
 
 @dataclass(frozen=True)
 class Segment:
-    """The columns in its kind's part of a term's pieces of that kind: piece by piece, by copy.
-
-    Args:
-        term: The place of the term.
-        kind: The kind.
-        start: The first column.
-        count: The number of columns.
-        rows: How many of the term's dimensions they make up.
-    """
+    """The columns in its kind's part of a term's pieces of that kind: piece by piece, by copy."""
 
     term: int
     kind: int
@@ -44,10 +36,6 @@ class Coordinates(ExactConstants):
     """Between the columns of a space and its parts.
 
     Scalars come first within the trivial kind, then the pieces of the other terms in order.
-
-    Args:
-        rep: The space.
-        frame: The frame, which has all of its terms.
     """
 
     order: Tensor | None
@@ -139,9 +127,6 @@ class FlatSpace(ExactConstants):
     A term of ``size`` dimensions and ``count`` copies takes size · count columns, copies fastest,
     so that any linear map between two such spaces is one dense matrix, and the objects of a term
     are a view.
-
-    Args:
-        space: The coordinates.
     """
 
     def __init__(self, space: Coordinates) -> None:

@@ -16,11 +16,7 @@ from isotropy.reps._layout import Layout, layout_of, without_duals
 
 
 class BiasSpace(WeightSpace):
-    """Vectors that the group leaves as they are: maps from the trivial representation.
-
-    Args:
-        maps: The space of matrices with one column.
-    """
+    """Vectors that the group leaves as they are: maps from the trivial representation."""
 
     def __init__(self, maps: WeightSpace) -> None:
         super().__init__()

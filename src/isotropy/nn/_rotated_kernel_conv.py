@@ -10,8 +10,7 @@ from torch.nn import functional
 
 from isotropy.nn._grid_group import GridGroup
 from isotropy.nn._module import cast
-from isotropy.nn._patch_gram import circular_gram
-from isotropy.nn._patches import padded, patches
+from isotropy.nn._patches import circular_gram, padded, patches
 from isotropy.nn._recorder import RecordedModule
 
 Reads: TypeAlias = Literal["image", "own slice", "all slices"]
@@ -26,17 +25,7 @@ class RotatedKernelConv2d(RecordedModule):
     - "own slice": the same with k = k' alone and θ(c', c, k'⁻¹q);
     - "image": the same of images x(c, p + q).
 
-    Args:
-        in_channels: Channels that come in.
-        out_channels: Channels that go out.
-        kernel_size: The side of the kernel, odd.
-        group: Turns, or turns and flips.
-        reads: What each slice of the output is made from.
-        depthwise: Whether each channel is made from its own alone.
-        bias: Whether there is a bias for each channel.
-        start: A constant that weights start at; random ones where None.
-        device: Where the parameters live.
-        dtype: Their precision.
+    Depthwise, each channel is made from its own alone; weights start random, or at ``start``.
 
     Example:
         >>> layer = RotatedKernelConv2d(3, 4, 3, group=GridGroup("p4"), reads="own slice")

@@ -20,11 +20,6 @@ class SchurWeights(WeightSpace):
     """W = ⊕_k Σ_u M_k,u ⊗ J_k,u in the coordinates of a frame (Schur's lemma).
 
     The coefficients are the entries of the matrices M, copies out by units and copies in.
-
-    Args:
-        rep_in: The space of inputs.
-        rep_out: The space of outputs.
-        frame: A frame with all terms of both.
     """
 
     def __init__(self, rep_in: Rep, rep_out: Rep, frame: SchurFrame) -> None:
@@ -136,12 +131,7 @@ class SchurWeights(WeightSpace):
 
 
 class SchurBias(WeightSpace):
-    """Vectors that the group leaves as they are: the columns of the trivial kind.
-
-    Args:
-        rep: The space.
-        frame: A frame with all of its terms.
-    """
+    """Vectors that the group leaves as they are: the columns of the trivial kind."""
 
     def __init__(self, rep: Rep, frame: SchurFrame) -> None:
         super().__init__()

@@ -21,14 +21,7 @@ STRICT, FREE = "strict", "free"
 
 
 class SoftLinear(PathSum, KeptWeights):
-    """A sum of linear layers with matrices of their own, which are added up first.
-
-    Args:
-        strict: The layer of the larger group.
-        free: The flexible layer.
-        prior_variances: σ² of "strict" and "free".
-        squared_lengths: As for ``PathSum``.
-    """
+    """A sum of linear layers with matrices of their own, which are added up first."""
 
     def __init__(
         self,
@@ -89,11 +82,6 @@ class SoftFrameLinear(SoftLinear):
 
     In the coordinates of a frame an equivariant map is one number in many places (Schur's lemma).
     These are added to the dense matrix, which then costs what a free layer costs.
-
-    Args:
-        strict: The equivariant layer, whose weights are in a frame.
-        free: The free layer in the same frame.
-        **priors: As for ``SoftLinear``.
     """
 
     places: Tensor
@@ -153,12 +141,7 @@ class SoftFrameLinear(SoftLinear):
         return weight, bias
 
     def on_flat(self, x: Tensor, lead: Sequence[int]) -> Tensor:
-        """Apply the sum to flat features.
-
-        Args:
-            x: The features, shape (rows, in_features).
-            lead: The shape that their rows had.
-        """
+        """Apply the sum to flat features."""
         y = functional.linear(x, *self._matrices())
         if self.strict._recording:
             self._note_all(x, y, tuple(lead))
@@ -266,13 +249,7 @@ def _gated(v: Tensor, gate: Tensor | None) -> Tensor:
 
 
 class Slot(NamedTuple):
-    """Some neighbouring features that a linear layer gives.
-
-    Args:
-        width: How many.
-        term: The term that they are, or gate.
-        is_gate: Which of both.
-    """
+    """Some neighbouring features that a linear layer gives."""
 
     width: int
     term: int

@@ -50,11 +50,7 @@ class VectorSoftening:
     dtype: torch.dtype
 
     def layer(self, layer: nn.Module) -> nn.Module | None:
-        """A layer beside a flexible one; None where it is not one to be softened.
-
-        Args:
-            layer: The layer. An EMLP that works in the coordinates of a frame changes in place.
-        """
+        """A layer beside a flexible one; None where it is not one to be softened."""
         if isinstance(layer, EMLP) and layer.has_frame:
             return self._network(layer)
         if isinstance(layer, GatedNonlinearity | NormNonlinearity):
@@ -137,15 +133,7 @@ class VectorSoftening:
 
 
 def broken_to(model: nn.Module, subgroup: Group) -> dict[Group, Group]:
-    """Which group of a network's representations is to become which.
-
-    Args:
-        model: The network.
-        subgroup: What its symmetry is to be broken to.
-
-    Raises:
-        ValueError: If it is seen not to be a subgroup, or the network has no group.
-    """
+    """Which group of a network's representations is to become which."""
     reps = [
         rep
         for module in model.modules()
@@ -168,11 +156,7 @@ def broken_to(model: nn.Module, subgroup: Group) -> dict[Group, Group]:
 
 
 def vector_lengths(layer: nn.Module) -> dict[str, Tensor | float]:
-    """‖W‖² for one unit of each coefficient of a layer, by name; nothing for other layers.
-
-    Args:
-        layer: An equivariant or shared linear layer, or what ``make_equivariant`` made.
-    """
+    """‖W‖² for one unit of each coefficient of a layer, by name; nothing for other layers."""
     spaces: dict[str, object] = {}
     if isinstance(layer, StructuredLinear):
         spaces = {"coefficients": layer.weight_space, "bias_coefficients": layer.bias_space}

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isotropy.nn._anchor_points import Anchors, grid_points
-from isotropy.nn._patch_gram import circular_gram
-from isotropy.nn._patches import padded
+from isotropy.nn._patches import circular_gram, padded
 from isotropy.nn._radial_basis import BasisKind, RadialBasis
 from isotropy.nn._recorder import RecordedModule
 

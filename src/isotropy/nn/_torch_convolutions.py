@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from isotropy.nn._patch_gram import circular_gram, zero_padded_gram
-from isotropy.nn._patches import every, patches
+from isotropy.nn._patches import circular_gram, every, patches, zero_padded_gram
 from isotropy.nn._recorder import TorchOperations
 
 Convolution: TypeAlias = nn.Conv1d | nn.Conv2d | nn.Conv3d

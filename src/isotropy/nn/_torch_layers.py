@@ -59,10 +59,6 @@ def listen(model: nn.Module, operations: Recording) -> Iterator[None]:
     does not hold itself, such as a weight with a parametrisation, nor a call without an axis of
     samples.
 
-    Args:
-        model: A network.
-        operations: Where operations are kept.
-
     Example:
         >>> import torch
         >>> model = nn.Sequential(nn.Conv2d(3, 4, 3, padding="same"), nn.BatchNorm2d(4))

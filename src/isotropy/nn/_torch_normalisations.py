@@ -37,10 +37,8 @@ def group_norm(layer: nn.GroupNorm, x: Tensor, y: Tensor) -> TorchOperations:
 
 def batch_norm(layer: BatchNorm, x: Tensor, y: Tensor) -> TorchOperations:
     """Scale and shift of a batch norm, by whichever statistics it took."""
-    mean, variance, eps = None, None, layer.eps
-    if not layer.training and layer.running_mean is not None and layer.running_var is not None:
-        # training goes on with them in place
-        mean, variance = layer.running_mean.clone(), layer.running_var.clone()
+    mean, variance = _running(layer)
+    eps = layer.eps
 
     def normalised(x: Tensor) -> Tensor:
         return functional.batch_norm(x, mean, variance, training=mean is None, eps=eps)
@@ -52,14 +50,19 @@ def instance_norm(layer: InstanceNorm, x: Tensor, y: Tensor) -> TorchOperations:
     """Scale and shift of an instance norm, by whichever statistics it took."""
     if x.ndim == layer._get_no_batch_dim():
         return iter(())
-    mean, variance, eps = None, None, layer.eps
-    if not layer.training and layer.running_mean is not None and layer.running_var is not None:
-        mean, variance = layer.running_mean.clone(), layer.running_var.clone()
+    mean, variance = _running(layer)
+    eps = layer.eps
 
     def normalised(x: Tensor) -> Tensor:
         return functional.instance_norm(x, mean, variance, use_input_stats=mean is None, eps=eps)
 
     return _of_channels(normalised, x, y)
+
+
+def _running(layer: BatchNorm | InstanceNorm) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    if layer.training or layer.running_mean is None or layer.running_var is None:
+        return None, None
+    return layer.running_mean.clone(), layer.running_var.clone()  # training goes on in place
 
 
 def _of_trailing(
