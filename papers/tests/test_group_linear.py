@@ -467,7 +467,7 @@ def test_rows_are_derivatives_and_gram_matrices_theirs(name: str) -> None:
             torch.testing.assert_close(operation.gram(operation.input), columns @ columns.mT)
 
 
-def test_gram_matrices_are_told_for_filters_on_the_whole_group() -> None:
+def test_gram_matrices_are_noted_for_filters_on_the_whole_group() -> None:
     def has_gram(layer: nn.Module) -> list[bool]:
         with record(layer) as operations:
             layer(maps(4, 2, 8))

@@ -224,12 +224,12 @@ def test_bad_coordinates_are_solved_without_eigenvectors() -> None:
     assert basis.residual() < 1e-12
 
 
-def rotation_and_nearly_the_same(small: float) -> Group:
+def rotation_and_almost_the_same(small: float) -> Group:
     return Group(algebra=[[[0.0, -1.0], [1.0, 0.0]], [[0.0, -1.0], [1.0, small]]])
 
 
 def test_ranks_that_rounding_decides_are_refused_on_request() -> None:
-    group = rotation_and_nearly_the_same(1e-9)
+    group = rotation_and_almost_the_same(1e-9)
     assert equivariant_basis((V >> V)(group)).rank in (1, 2)
     with solved_anew(clear_ranks=True), pytest.raises(ValueError, match="that rounding decides"):
         equivariant_basis((V >> V)(group))
@@ -237,14 +237,14 @@ def test_ranks_that_rounding_decides_are_refused_on_request() -> None:
 
 @pytest.mark.parametrize(("small", "rank"), [(1e-6, 1), (1e-13, 2)])
 def test_ranks_that_are_clear_are_those_of_the_dense_solver(small: float, rank: int) -> None:
-    group = rotation_and_nearly_the_same(small)
+    group = rotation_and_almost_the_same(small)
     with solved_anew(clear_ranks=True):
         basis = equivariant_basis((V >> V)(group))
     assert (basis.method, basis.rank) == ("dense", rank)
 
 
 def test_limits_hold_within_others() -> None:
-    group = rotation_and_nearly_the_same(1e-9)
+    group = rotation_and_almost_the_same(1e-9)
     with solved_anew():
         equivariant_basis((V >> V)(group), method="dense")  # kept, and no answer for what follows
         with solved_anew(clear_ranks=True):

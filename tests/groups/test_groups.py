@@ -216,7 +216,7 @@ def test_elements_are_all_there_once_and_closed(group: Group) -> None:
     assert places == list(range(len(matrices)))
 
 
-def test_an_order_that_cannot_be_told_is_not_made_up() -> None:
+def test_an_order_that_is_unknown_is_not_made_up() -> None:
     turn = Group([[[math.cos(1.0), -math.sin(1.0)], [math.sin(1.0), math.cos(1.0)]]])
     with pytest.raises(ValueError, match="generator of infinite or larger order"):
         turn.order()

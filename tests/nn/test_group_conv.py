@@ -380,7 +380,7 @@ def test_gram_matrices_are_those_of_rows(name: str) -> None:
         torch.testing.assert_close(stage._gram(x), columns @ columns.mT, rtol=0, atol=1e-10)
 
 
-def test_a_gram_matrix_is_told_where_it_pays() -> None:
+def test_a_gram_matrix_is_noted_where_it_pays() -> None:
     def has_gram(stage: RotatedKernelConv2d, x: Tensor) -> bool:
         with record(stage) as operations:
             stage(x)

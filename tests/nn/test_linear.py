@@ -380,7 +380,7 @@ def test_a_circulant_layer_commutes_with_shifts() -> None:
     assert equivariance_error(layer, rows(3, 5), Symmetry(S(3), V, V)) > 1e-3
 
 
-def test_shared_layers_have_a_free_bias_unless_told_otherwise() -> None:
+def test_shared_layers_have_a_free_bias_by_default() -> None:
     labels = torch.zeros(3, 2, dtype=torch.int32)
     assert SharedLinear(labels).bias_coefficients.shape == (3,)
     assert SharedLinear(labels, bias=False).bias is None

@@ -491,7 +491,7 @@ BAD: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_bad_input_is_told_in_one_sentence(name: str) -> None:
+def test_bad_input_is_refused_in_one_sentence(name: str) -> None:
     call, kind, words = BAD[name]
     with pytest.raises(kind, match=words):
         call()

@@ -109,14 +109,14 @@ class GridNetwork(nn.Module):
         kwargs: dict[str, Any] = {"device": device, "dtype": dtype}
         self.layers = nn.ModuleList()
         for number, labels in enumerate(grid_sharing(self.transformations, grids, image[0])):
-            bias = False if published else self._cells_alike(grids, number + 1)
+            bias = False if published else self._shared_biases(grids, number + 1)
             self.layers.append(SharedLinear(labels, bias=bias, **kwargs))
         self.head = nn.Linear(_cells(grids[-1]), classes, **kwargs)
         self.shifts = nn.ParameterList()
         if published:
             self._start_as_published()
 
-    def _cells_alike(self, grids: list[Grid], number: int) -> Tensor:
+    def _shared_biases(self, grids: list[Grid], number: int) -> Tensor:
         """Which cells of one grid have equal biases."""
         moves = (Permutation(one.permutations(*grids)[number]) for one in self.transformations)
         return components(moves, _cells(grids[number]))
