@@ -13,11 +13,7 @@ from matplotlib.figure import Figure
 
 from isotropy import Regular, Rep, T, V, equivariant_basis, parse_group
 from isotropy.bases._krylov import constraint_gram
-from isotropy.bases._null_space import (
-    descend_to_null_space,
-    largest_eigenvalue,
-    project_on_null_space,
-)
+from isotropy.bases._null_space import largest_eigenvalue, project_on_null_space
 from isotropy.bases._toral import eigenbasis_of
 from isotropy.bases._zero_weight import zero_weights
 from isotropy.groups import SU, S, Z, p4
@@ -108,7 +104,12 @@ def histories(rep: Rep, width: int = 20) -> tuple[list[float], list[float]]:
     rate = 1 / largest_eigenvalue(gram, size) if not rep.is_complex else 0.05
     fast: list[float] = []
     project_on_null_space(gram, x, history=fast)
-    return descend_to_null_space(gram, x, rate, 300), fast
+    slow, moved = [], x
+    for _ in range(300):  # Algorithm 1 as printed: X ← X − rate · C†C X
+        gradient = gram(moved)
+        slow.append(float(np.linalg.norm(gradient) / np.linalg.norm(x)))
+        moved = moved - rate * gradient
+    return slow, fast
 
 
 def save(figure: Figure, name: str) -> None:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from isotropy.data import Transitions
-from isotropy.nn import NetworkKind, symmetric_network
+from isotropy.nn import symmetric_network
 from isotropy.reps import Symmetry
 from isotropy.rl import EnvironmentSymmetry, make_environment
 from isotropy.run import ProgressCallback, Step
 from isotropy_papers._batched_sac import BatchedSac, SacOptions
+
+NetworkKind: TypeAlias = Literal["rpp", "equivariant", "mlp"]
 
 _CAPACITY = 1_000_000
 

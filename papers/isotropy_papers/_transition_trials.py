@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 
 from isotropy.data import TransitionChunks, Transitions
-from isotropy.nn import NetworkKind
 from isotropy.rl import EnvironmentSymmetry, TransitionModel, environment_symmetry
 from isotropy.run import generator, spawn
 from isotropy_papers._experiment import Settings
+from isotropy_papers._sac_curves import NetworkKind
 from isotropy_papers._transition_sets import agent_transitions, random_transitions
 from isotropy_papers.thesis_symmetries import thesis_symmetries
 from isotropy_papers.transition_errors import (

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import torch
 
 from isotropy.data import Transitions
-from isotropy.nn import NetworkKind
 from isotropy.rl import TransitionModel, environment_symmetry
 from isotropy.run import ProgressCallback, generator, spawn
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
+from isotropy_papers._sac_curves import NetworkKind
 from isotropy_papers._statistics import mean_interval
 from isotropy_papers._transition_sets import random_transitions
 from isotropy_papers.transition_errors import group_images, one_step_error

@@ -37,13 +37,11 @@ from isotropy.groups import (
     SO,
     A,
     C2d,
-    Conjugate,
     D,
     D2d,
     DirectProduct,
     DkeR3,
     E,
-    Embedding,
     GridFlips,
     GridShifts,
     GridTurns,
@@ -54,7 +52,6 @@ from isotropy.groups import (
     Parity,
     S,
     Scaling,
-    SideBySide,
     SO2eR3,
     SO11p,
     SO13p,
@@ -62,11 +59,12 @@ from isotropy.groups import (
     Sp,
     TimeReversal,
     Trivial,
-    Wreath,
     Z,
     p4,
     p4m,
 )
+from isotropy.groups._placements import Conjugate, Embedding
+from isotropy.groups._products import SideBySide, Wreath
 
 _SMALL_SEEDS = (0, 1, 2, 7, 2**32, 2**64 - 1)
 

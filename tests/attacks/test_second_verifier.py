@@ -50,7 +50,8 @@ from isotropy.certificates import (
     smallest_bound,
     verify,
 )
-from isotropy.groups import FAMILIES, Conjugate, Group, Inversion, parse_group
+from isotropy.groups import FAMILIES, Group, Inversion, parse_group
+from isotropy.groups._placements import Conjugate
 from isotropy.reps import Rep, T, V
 
 HONEST = Path(__file__).parents[1] / "honest" / "certificates"

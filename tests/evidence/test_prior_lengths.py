@@ -22,7 +22,7 @@ from isotropy.evidence import (
 )
 from isotropy.evidence._path_priors import prior_lengths
 from isotropy.groups import Group, O, S
-from isotropy.nn import EMLP, Linear, PathSum, RecordedModule, soften
+from isotropy.nn import EMLP, Linear, PathSum, RecordedModule, log_prior, soften
 from isotropy.reps import Scalar, V
 
 DELTA = {"0.paths.a.weight": 0.7, "0.paths.a.bias": 1.9, "0.paths.b.weight": 0.4, "2.weight": 1.2}
@@ -258,9 +258,7 @@ def test_the_prior_is_that_of_the_sum() -> None:
     with torch.no_grad():
         soft.log_variances.copy_(torch.tensor([0.3, -0.5, 1.1]))
     delta = {name: 1 / variance for name, variance in soft.tensor_variances.items()}
-    assert float(found.log_prior(delta)) == pytest.approx(
-        float(soft.log_prior().detach()), rel=1e-6
-    )
+    assert float(found.log_prior(delta)) == pytest.approx(float(log_prior(soft).detach()), rel=1e-6)
 
 
 def test_a_sum_within_a_path_answers_for_its_own() -> None:

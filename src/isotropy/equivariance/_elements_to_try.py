@@ -9,18 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy.groups import (
-    BlockDiagonal,
-    Chain,
-    Dense,
-    DirectProduct,
-    Group,
-    Kron,
-    LinearMap,
-    Monomial,
-    Operator,
-)
-from isotropy.reps import Symmetry, parts_of_element
+from isotropy.groups import Dense, DirectProduct, Group, LinearMap, Monomial, Operator
+from isotropy.groups._compound import BlockDiagonal, Chain, Kron
+from isotropy.reps import Symmetry
+from isotropy.reps._elements import parts_of_element
 
 _ROUNDS = 24
 _ROUNDS_AT_FULL_SIZE = 8

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from isotropy.equivariance._action import INVARIANT, Action, Place
 from isotropy.groups import Dense, LinearMap
-from isotropy.reps import Rep, Symmetry, parts_of_algebra
+from isotropy.reps import Rep, Symmetry
+from isotropy.reps._elements import parts_of_algebra
 
 
 @dataclass(frozen=True, eq=False)

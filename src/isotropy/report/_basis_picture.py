@@ -13,7 +13,8 @@ from torch import Tensor
 
 from isotropy.bases import Basis
 from isotropy.report._figure_files import png_path, save_figure
-from isotropy.reps import Leaf, Product, Rep
+from isotropy.reps import Product, Rep
+from isotropy.reps._leaves import Leaf
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,7 +10,7 @@ from stable_baselines3.common.policies import ActorCriticPolicy
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
-from isotropy.nn import NetworkKind
+from isotropy.nn._symmetric_network import NetworkKind
 from isotropy.reps import Scalar, Symmetry
 from isotropy.rl._normalisation import linked_entries
 from isotropy.rl._policy_networks import SymmetricPolicy

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from isotropy.groups import Group, LinearMap, Monomial, Zero
-from isotropy.reps import Leaf, Rep, Scalar, layout_of
+from isotropy.groups import Group, LinearMap, Monomial
+from isotropy.groups._maps import Zero
+from isotropy.reps import Rep, Scalar
+from isotropy.reps._layout import layout_of
+from isotropy.reps._leaves import Leaf
 
 _ZERO = 1e-9
 

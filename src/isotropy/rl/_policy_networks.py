@@ -18,7 +18,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, Flatten
 from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
-from isotropy.nn import NetworkKind, symmetric_network
+from isotropy.nn._symmetric_network import NetworkKind, symmetric_network
 from isotropy.reps import Symmetry
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._policy_spaces import fitting_symmetry

@@ -9,7 +9,7 @@ from stable_baselines3.common.type_aliases import PyTorchObs
 from stable_baselines3.sac.policies import LOG_STD_MAX, LOG_STD_MIN, Actor, SACPolicy
 from torch import Tensor
 
-from isotropy.nn import NetworkKind
+from isotropy.nn._symmetric_network import NetworkKind
 from isotropy.reps import Symmetry
 from isotropy.rl._policy_networks import NetworkChoice, SymmetricOffPolicy, scale_last_layer
 

@@ -8,7 +8,7 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.td3.policies import Actor, TD3Policy
 from torch import nn
 
-from isotropy.nn import NetworkKind
+from isotropy.nn._symmetric_network import NetworkKind
 from isotropy.rl._policy_networks import NetworkChoice, SymmetricOffPolicy
 
 

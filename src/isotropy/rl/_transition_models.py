@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from isotropy.data import TransitionChunks, Transitions
-from isotropy.nn import NetworkKind, symmetric_network
+from isotropy.nn._symmetric_network import NetworkKind, symmetric_network
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._known_environments import environment_symmetry
 from isotropy.rl._normalisation import EquivariantScaler

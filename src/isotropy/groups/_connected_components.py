@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from isotropy.groups._maps import Monomial
@@ -21,13 +19,6 @@ def components(permutations: Iterable[Monomial | None], size: int) -> Tensor:
 
     Generators are taken one after another, each on the orbits of those before it: the graph
     shrinks as it goes, and no more than one index array is needed at a time.
-
-    Args:
-        permutations: Unsigned permutations of ``size`` points.
-        size: The number of points.
-
-    Returns:
-        Integer tensor (size,) of orbit numbers 0..r-1.
     """
     labels = np.arange(size, dtype=np.int32 if size < 2**31 else np.int64)
     count = size
@@ -40,6 +31,9 @@ def components(permutations: Iterable[Monomial | None], size: int) -> Tensor:
 
 def _merge(labels: Labels, count: int, target: Labels) -> tuple[Labels, int]:
     """Join the orbits ``labels`` (``count`` of them) of every point and its image."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     source, sink = labels, labels[target]
     apart = source != sink
     if not apart.any():

@@ -12,15 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.groups import Group
-from isotropy.nn._group_table import (
-    GroupTable,
-    combined,
-    convolved,
-    correlations,
-    seen_by_each,
-)
-from isotropy.nn._recorder import RecordedModule
+from isotropy.nn import RecordedModule
 from isotropy.reps import Regular, Rep, Symmetry
+from isotropy_papers.group_table import GroupTable, combined, convolved, correlations, seen_by_each
 
 GroupForm: TypeAlias = Literal["full", "separable", "depthwise", "pointwise"]
 
@@ -37,6 +31,11 @@ class OnGroup(RecordedModule):
                 raise ValueError(f"expected {name} of at least 1, got {count!r}")
         self.in_channels, self.out_channels = in_channels, out_channels
         self.table = GroupTable(group)
+
+    @property
+    def weight_uses(self) -> dict[str, float]:
+        """How often each weight is used, for ``soften``; none for filters made of less."""
+        return {}
 
     @property
     def group(self) -> Group:
@@ -159,6 +158,12 @@ class GroupLinear(OnGroup):
             self.across = stage(in_channels, cosets, depthwise=True, **own)
             self.channels = stage(out_channels, whole[:1], **last)
 
+    @property
+    def weight_uses(self) -> dict[str, float]:
+        """How often each weight is used, for ``soften``; none for filters that are products."""
+        single = self.form in ("full", "pointwise")
+        return {name: float(self.table.order) for name, _ in self.named_parameters() if single}
+
     def reset_parameters(self) -> None:
         """Draw the weights anew; the bias becomes zero."""
         for stage in self.children():
@@ -269,15 +274,18 @@ class GroupFilter(RecordedModule):
 
 
 def added(y: Tensor, bias: Tensor | None) -> Tensor:
+    """Maps (n, C, |G|) plus a bias for each channel."""
     return y if bias is None else y + bias.to(y.dtype).unsqueeze(1)
 
 
 def note_bias(layer: RecordedModule, y: Tensor) -> None:
+    """Record that a bias for each channel was added."""
     ones = y.new_ones(()).expand(y.shape[0], y.shape[2], 1)
     layer.note("bias", ones, y, axes=("group",), gather=rows_of_elements)
 
 
 def rows_of_elements(gradient: Tensor) -> Tensor:
+    """A gradient (n, C, |G|) by element."""
     return gradient.mT
 
 
@@ -286,4 +294,5 @@ def _rows_of_channels(gradient: Tensor) -> Tensor:
 
 
 def by_number(gradient: Tensor) -> Tensor:
+    """A gradient number by number."""
     return gradient.flatten(1).unsqueeze(-1)

@@ -10,14 +10,13 @@ from torch.nn import functional
 
 from isotropy.nn._grid_group import GridGroup
 from isotropy.nn._module import cast
-from isotropy.nn._patch_gram import circular_gram
-from isotropy.nn._patches import padded, patches
+from isotropy.nn._patches import circular_gram, padded, patches
 from isotropy.nn._recorder import RecordedModule
 
 Reads: TypeAlias = Literal["image", "own slice", "all slices"]
 
 
-class TurnedConv2d(RecordedModule):
+class RotatedKernelConv2d(RecordedModule):
     r"""One stage of a group convolution: a circular convolution with a kernel for every slice.
 
     The kernels of slice k' are those of the identity, turned by k'. What the stage reads:
@@ -26,20 +25,10 @@ class TurnedConv2d(RecordedModule):
     - "own slice": the same with k = k' alone and θ(c', c, k'⁻¹q);
     - "image": the same of images x(c, p + q).
 
-    Args:
-        in_channels: Channels that come in.
-        out_channels: Channels that go out.
-        kernel_size: The side of the kernel, odd.
-        group: Turns, or turns and flips.
-        reads: What each slice of the output is made from.
-        depthwise: Whether each channel is made from its own alone.
-        bias: Whether there is a bias for each channel.
-        start: A constant that weights start at; random ones where None.
-        device: Where the parameters live.
-        dtype: Their precision.
+    Depthwise, each channel is made from its own alone; weights start random, or at ``start``.
 
     Example:
-        >>> layer = TurnedConv2d(3, 4, 3, group=GridGroup("p4"), reads="own slice")
+        >>> layer = RotatedKernelConv2d(3, 4, 3, group=GridGroup("p4"), reads="own slice")
         >>> layer(torch.randn(2, 3, 4, 5, 5)).shape
         torch.Size([2, 4, 4, 5, 5])
     """
@@ -103,7 +92,7 @@ class TurnedConv2d(RecordedModule):
         else:
             y = self._from_own(x)
         if self._recording:
-            self._tell(x, y)
+            self._note_all(x, y)
         return y
 
     @property
@@ -147,7 +136,7 @@ class TurnedConv2d(RecordedModule):
         side = self.kernel_size // 2
         return padded(x, [(side, side)] * 2, "circular")
 
-    def _tell(self, x: Tensor, y: Tensor) -> None:
+    def _note_all(self, x: Tensor, y: Tensor) -> None:
         axes = ("group", "space")
         self.note(
             "weight",

@@ -17,9 +17,10 @@ import torch
 from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
-from isotropy.bases._basis import Basis
 from isotropy.bases._orbits import OrbitBasis
-from isotropy.reps import Layout, Product, Rep, Term, layout_of
+from isotropy.bases._orthonormal_basis import Basis
+from isotropy.reps import Product, Rep
+from isotropy.reps._layout import Layout, Term, layout_of
 
 LARGEST_TRIAL = 10**8
 

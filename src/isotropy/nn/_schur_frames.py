@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from isotropy.bases import Basis, equivariant_basis
-from isotropy.groups import is_skew_hermitian, is_unitary
-from isotropy.reps import Rep, Scalar, layout_of, without_duals
+from isotropy.groups._sampling import is_skew_hermitian, is_unitary
+from isotropy.reps import Rep, Scalar
+from isotropy.reps._layout import layout_of, without_duals
 
 LARGEST_FRAME = 400
 _DRAWS = 6  # the quaternions have four dimensions
@@ -38,7 +39,7 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Frame:
+class SchurFrame:
     """Orthonormal coordinates for a set of representations, equivalent pieces aligned.
 
     Args:
@@ -53,7 +54,7 @@ class Frame:
     pieces: dict[Rep, dict[int, int]]
 
 
-def frame_of(reps: Iterable[Rep]) -> Frame | None:
+def frame_of(reps: Iterable[Rep]) -> SchurFrame | None:
     """The common frame of all terms of some representations.
 
     Returns:
@@ -100,8 +101,8 @@ class _Builder:
         self.bases: dict[Rep, Tensor] = {}
         self.pieces: dict[Rep, dict[int, int]] = {}
 
-    def frame(self) -> Frame:
-        return Frame(tuple(self.kinds), self.bases, self.pieces)
+    def frame(self) -> SchurFrame:
+        return SchurFrame(tuple(self.kinds), self.bases, self.pieces)
 
     def add(self, rep: Rep) -> bool:
         """Split a representation; False where the pieces do not account for all its maps."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from isotropy.groups import Group
-from isotropy.nn._anchor_points import Anchors, anchors_for, exact_points
-from isotropy.nn._group_linear import OnGroup, added, by_number, note_bias, rows_of_elements
-from isotropy.nn._group_table import convolved, correlations, seen_by_each
-from isotropy.nn._radial_basis import BasisKind, RadialBasis
+from isotropy.nn import RadialBasis
+from isotropy_papers.group_linear import OnGroup, added, by_number, note_bias, rows_of_elements
+from isotropy_papers.group_table import convolved, correlations, seen_by_each
 
 
 class SparseGroupLinear(OnGroup):
@@ -72,9 +72,9 @@ class SparseGroupLinear(OnGroup):
         out_channels: int,
         group: Group | str,
         *,
-        anchors: Anchors = None,
+        anchors: Tensor | float | None = None,
         omega: float = 1.0,
-        basis: BasisKind = "interpolating",
+        basis: Literal["normalised", "interpolating", "plain"] = "interpolating",
         points: Tensor | None = None,
         learn_anchors: bool = False,
         bias: bool = True,
@@ -82,7 +82,7 @@ class SparseGroupLinear(OnGroup):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(in_channels, out_channels, group)
-        at = self.table.points() if points is None else exact_points(points, "points")
+        at = self.table.points() if points is None else points
         order = self.table.order
         if len(at) != order:
             raise ValueError(
@@ -91,7 +91,8 @@ class SparseGroupLinear(OnGroup):
             )
         self.basis = RadialBasis(
             at,
-            anchors_for(at, anchors, among=True),
+            anchors,
+            among=True,
             omega=omega,
             kind=basis,
             learn_anchors=learn_anchors,

@@ -11,7 +11,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from isotropy.groups import Group, parse_group, require_subgroup
+from isotropy.groups import Group, parse_group
 
 LARGEST_GROUP = 2048  # a table has the square of it as entries, and a layer's matrix so many each
 
@@ -91,10 +91,16 @@ class GroupTable:
             4
         """
         subgroup = parse_group(subgroup) if isinstance(subgroup, str) else subgroup
-        require_subgroup(subgroup, self.group)
-        inside, elements = subgroup.elements(), self.group.element_table
-        found = [elements.find(inside[at]) for at in range(len(inside))]
-        return torch.tensor([place for place in found if place is not None]).sort().values
+        if not isinstance(subgroup, Group):
+            raise TypeError(f"expected a group, got {type(subgroup).__name__}")
+        found: list[int | None] = [None]
+        if subgroup.d == self.group.d and not math.isinf(subgroup.order()):
+            inside, elements = subgroup.elements(), self.group.element_table
+            found = [elements.find(inside[at]) for at in range(len(inside))]
+        places = [place for place in found if place is not None]
+        if len(places) < len(found):
+            raise ValueError(f"expected a subgroup of {self.group}, got {subgroup}")
+        return torch.tensor(places).sort().values
 
     def representatives(self, subgroup: Tensor) -> Tensor:
         """The first element t of each coset Nt, so that every element is one product n t.

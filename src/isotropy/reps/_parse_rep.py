@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from isotropy.groups import Reader, read_group
+from isotropy.groups._parse_group import read_group
+from isotropy.groups._text import Reader
 from isotropy.reps._leaves import Block, Pseudoscalar, Regular, Scalar, T, V
 from isotropy.reps._rep import Rep
 

@@ -27,10 +27,10 @@ from isotropy.nn import (
     SparseLinear,
     record,
 )
-from isotropy.nn._group_linear import GroupLinear
-from isotropy.nn._group_table import GroupTable, _in_frame
-from isotropy.nn._sparse_group_linear import SparseGroupLinear
 from isotropy.reps import Regular
+from isotropy_papers.group_linear import GroupLinear
+from isotropy_papers.group_table import GroupTable, _in_frame
+from isotropy_papers.sparse_group_linear import SparseGroupLinear
 
 I = [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]]  # noqa: E741
 J = [[0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]]
@@ -467,16 +467,16 @@ def test_rows_are_derivatives_and_gram_matrices_theirs(name: str) -> None:
             torch.testing.assert_close(operation.gram(operation.input), columns @ columns.mT)
 
 
-def test_gram_matrices_are_told_for_filters_on_the_whole_group() -> None:
-    def told(layer: nn.Module) -> list[bool]:
+def test_gram_matrices_are_noted_for_filters_on_the_whole_group() -> None:
+    def has_gram(layer: nn.Module) -> list[bool]:
         with record(layer) as operations:
             layer(maps(4, 2, 8))
         return [o.gram is not None for o in operations if "bias" not in o.parameter]
 
-    assert told(made("dihedral")) == [True]
-    assert told(made("dihedral", "depthwise", subgroup=False)) == [True, False]
-    assert told(made("dihedral", "separable")) == [False, False]
-    assert told(sparse(2, 3, D(4))) == [True, False]
+    assert has_gram(made("dihedral")) == [True]
+    assert has_gram(made("dihedral", "depthwise", subgroup=False)) == [True, False]
+    assert has_gram(made("dihedral", "separable")) == [False, False]
+    assert has_gram(sparse(2, 3, D(4))) == [True, False]
 
 
 @KINDS

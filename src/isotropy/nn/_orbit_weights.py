@@ -17,10 +17,10 @@ from isotropy.nn._row_products import (
     row_products,
 )
 from isotropy.nn._weight_spaces import WeightSpace, drawn_by_fan_in
-from isotropy.reps import Layout
+from isotropy.reps._layout import Layout
 
 
-class SharedWeights(WeightSpace):
+class OrbitWeights(WeightSpace):
     """Weights that are equal wherever their labels are: W_ij = ± β[label_ij].
 
     Args:
