@@ -17,7 +17,6 @@ from isotropy.data import (
     Task,
     double_spring_pendulum,
     inertia,
-    modified_inertia,
 )
 from isotropy.groups import SL, SO, Group, O, O2eR3
 from isotropy.nn import EMLP, MLP, soften, tensor_priors
@@ -27,7 +26,7 @@ from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._flow import Flow
 from isotropy_papers._learned_penalties import LearnedPenalties
 from isotropy_papers._training import Recipe, Rows, Training, fit, squared_error
-from isotropy_papers.windy_pendulum import windy_pendulum
+from isotropy_papers.broken_symmetries import modified_inertia, windy_pendulum
 
 LEVELS = ("exact", "approximate", "mis-specified")
 STARTS = {"held back": 1e-8, "open": 0.1}

@@ -35,8 +35,8 @@ from isotropy_papers._residual_trials import (
     inertia_task,
 )
 from isotropy_papers._training import Recipe, Training
+from isotropy_papers.broken_symmetries import windy_pendulum
 from isotropy_papers.finzi2023_figure3_2 import FIXED, boxes, models_of, plan_of
-from isotropy_papers.windy_pendulum import windy_pendulum
 
 FIGURE, STRENGTHS, MEMBERS = (
     f"finzi2023/{place}" for place in ("figure3.2", "section3.5.1", "section3.5.2")

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from isotropy._run import Step
 from isotropy.data import Dataset
 from isotropy.equivariance import group_action, image_action, lee, lee_penalty, lie_derivative
 from isotropy.groups import SO
@@ -144,7 +143,7 @@ def test_images_of_whole_numbers() -> None:
 
 
 def test_progress_is_told() -> None:
-    steps: list[Step] = []
+    steps: list[Any] = []
     lee(network(), images(5), "rotation", batch_size=2, progress=steps.append)
     assert [(step.done, step.total) for step in steps] == [(0, 3), (1, 3), (2, 3)]
     steps.clear()

@@ -21,6 +21,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "grid_image_set": "isotropy_papers.grid_image_sets:grid_image_set",
         "image_shape": "isotropy_papers.uci_tables:image_shape",
         "in_quadrants": "isotropy_papers.digit_tasks:in_quadrants",
+        "modified_inertia": "isotropy_papers.broken_symmetries:modified_inertia",
         "noisy_steps": "isotropy_papers.sharing_tasks:noisy_steps",
         "planted_nulls": "isotropy_papers.planted_problems:planted_nulls",
         "planted_problems": "isotropy_papers.planted_problems:planted_problems",
@@ -32,7 +33,7 @@ __getattr__, __dir__, __all__ = lazy_names(
         "uci": "isotropy_papers.uci_tables:uci",
         "uci_names": "isotropy_papers.uci_tables:uci_names",
         "uci_split": "isotropy_papers.uci_tables:uci_split",
-        "windy_pendulum": "isotropy_papers.windy_pendulum:windy_pendulum",
+        "windy_pendulum": "isotropy_papers.broken_symmetries:windy_pendulum",
         "with_noise": "isotropy_papers.planted_problems:with_noise",
     },
 )

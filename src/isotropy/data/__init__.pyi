@@ -1,5 +1,4 @@
 from isotropy.data._augment import Augment
-from isotropy.data._broken_inertia import modified_inertia
 from isotropy.data._dataset import Dataset
 from isotropy.data._double_spring_pendulum import double_spring_pendulum
 from isotropy.data._fetch import fetch
@@ -31,7 +30,6 @@ __all__ = [
     "load",
     "load_model",
     "lorentz_scattering",
-    "modified_inertia",
     "o5_invariant",
     "relative_error",
     "resized",

@@ -7,7 +7,6 @@ __getattr__, __dir__, __all__ = lazy_names(
     deprecated={
         "EquivarianceGap": "isotropy_papers.equivariance_gap:EquivarianceGap",
         "LayerEqT": "isotropy.equivariance._layerwise_eq_t:LayerEqT",
-        "SampledError": "isotropy.equivariance._residuals:SampledError",
         "alias": "isotropy_papers.aliasing:alias",
         "aliasing_lee": "isotropy_papers.aliasing:aliasing_lee",
         "all_elements": "isotropy.equivariance._elements_to_try:all_elements",

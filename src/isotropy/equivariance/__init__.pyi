@@ -12,6 +12,7 @@ from isotropy.equivariance._measure_model import measure
 from isotropy.equivariance._measurement import Measurement
 from isotropy.equivariance._partition import partition_distance
 from isotropy.equivariance._point_actions import point_cloud_action
+from isotropy.equivariance._residuals import SampledError
 from isotropy.equivariance._sampled import sampled_equivariance
 from isotropy.equivariance._tester import assert_equivariant, equivariance_error
 
@@ -21,6 +22,7 @@ __all__ = [
     "LayerContribution",
     "Layerwise",
     "Measurement",
+    "SampledError",
     "assert_equivariant",
     "consistency",
     "eq_t",

@@ -103,10 +103,7 @@ def floating_tensors(values: Any) -> list[Tensor]:
 
 
 def axes_of_views(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    source: Axes | None,
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], source: Axes | None
 ) -> list[Axes | None] | None:
     """The axes of the results of a view of the first argument; None where it is no view.
 

@@ -17,12 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from isotropy.equivariance._axes_rules import (
-    flat_tensors,
-    floating_tensors,
-    names,
-    share_memory,
-)
+from isotropy.equivariance._axes_rules import flat_tensors, floating_tensors, names, share_memory
 from isotropy.equivariance._evaluation import Model, modules_of
 from isotropy.equivariance._in_place import changed_in_place, out_of_place, overwritten
 from isotropy.equivariance._tangents import push

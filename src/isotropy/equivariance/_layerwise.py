@@ -151,9 +151,7 @@ def layerwise(
         >>> from torch import nn
         >>> from isotropy.equivariance import image_action
         >>> net = nn.Sequential(
-        ...     nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular"),
-        ...     nn.ReLU(),
-        ...     nn.MaxPool2d(2),
+        ...     nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular"), nn.ReLU(), nn.MaxPool2d(2)
         ... )
         >>> x = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
         >>> found = layerwise(net, x, image_action("translation_x", boundary="periodic"))
@@ -192,12 +190,7 @@ class _Options:
     rng: torch.Generator
 
 
-def _closing(
-    model: Model,
-    x: Tensor,
-    action: Action,
-    options: _Options,
-) -> _BatchContributions:
+def _closing(model: Model, x: Tensor, action: Action, options: _Options) -> _BatchContributions:
     """Contributions that add up, found in double precision where rounding stands in the way.
 
     A value at the kink of a ReLU may fall on either side of it in two evaluations, and large
@@ -256,10 +249,7 @@ class _BatchContributions:
 
 
 def _one_direction(
-    model: Model,
-    x: Tensor,
-    action: Action,
-    options: _Options,
+    model: Model, x: Tensor, action: Action, options: _Options
 ) -> tuple[_BatchContributions, float]:
     """What was found, and how far it may be from adding up."""
     if options.method == "forward":

@@ -153,11 +153,7 @@ class _Injector(TorchFunctionMode):
     """Add ε_i D_i to the values at which a follower found D_i."""
 
     def __init__(
-        self,
-        model: Model,
-        x: Tensor,
-        units: int,
-        found: dict[tuple[int, int], tuple[int, Tensor]],
+        self, model: Model, x: Tensor, units: int, found: dict[tuple[int, int], tuple[int, Tensor]]
     ) -> None:
         super().__init__()
         self.model, self.found, self.calls = model, found, 0

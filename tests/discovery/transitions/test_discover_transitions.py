@@ -15,8 +15,8 @@ from isotropy.discovery.transitions._signed_permutation import SignedPermutation
 from isotropy.discovery.transitions._transition_data import TransitionData
 from isotropy.discovery.transitions._transition_network import kept_units
 from isotropy.groups import parse_group
-from isotropy.report import write_finding_page
 from isotropy.nn import symmetric_network
+from isotropy.report import write_finding_page
 
 
 def limbs(rows=1500, seed=0, uneven=0.0):

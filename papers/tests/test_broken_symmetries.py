@@ -14,12 +14,11 @@ from isotropy.data import (
     Task,
     double_spring_pendulum,
     inertia,
-    modified_inertia,
     o5_invariant,
 )
 from isotropy.groups import SL, SO, Group, O, O2eR3, SO2eR3
 from isotropy.reps import Scalar, Symmetry, V
-from isotropy_papers.windy_pendulum import windy_pendulum
+from isotropy_papers.broken_symmetries import modified_inertia, windy_pendulum
 
 FORMULAS = ["text", "reference"]
 
