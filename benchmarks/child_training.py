@@ -17,10 +17,10 @@ from measure import cpu_seconds
 from peers.basu2021 import HIDDEN, IMAGE, STEP, Child, optimiser, training_step
 from torch.nn import functional
 
-from isotropy._run import write_json
-from isotropy.data import AUGMENTATIONS
 from isotropy.groups import grid_transformations
-from isotropy.nn import GridNetwork, grid_sharing
+from isotropy.nn import GridNetwork
+from isotropy.run import write_json
+from isotropy_papers.grid_images import AUGMENTATIONS
 
 _ROWS = {
     "Eq0": (),
@@ -66,7 +66,7 @@ def _row(name: str, steps: int) -> dict[str, Any]:
     torch.manual_seed(1)
     transformations = grid_transformations(_ROWS[name], step=STEP)
     ours = GridNetwork((1, IMAGE, IMAGE), transformations, hidden=(HIDDEN, HIDDEN), published=True)
-    labels = grid_sharing(transformations, [IMAGE, HIDDEN, HIDDEN])
+    labels = GridNetwork.sharing(transformations, [IMAGE, HIDDEN, HIDDEN])
     # the peer's matrices go from inputs to outputs
     theirs = Child(*(layer.T.flatten().tolist() for layer in labels))
     _same_start(theirs, ours)

@@ -13,9 +13,9 @@ import gymnasium
 import torch
 
 from isotropy import discover
-from isotropy._run import write_json
 from isotropy.discovery import Findings
 from isotropy.rl import collect_transitions, make_environment
+from isotropy.run import write_json
 
 # None: no symmetry holds
 _TRUE = {

@@ -247,7 +247,7 @@ def _short(number: float | None, column: str = "") -> str:
 
 
 def _write(args: argparse.Namespace, sides: dict[str, Side]) -> None:
-    from isotropy._run import write_json
+    from isotropy.run import write_json
 
     asked = {key: value for key, value in vars(args).items() if key != "json"}
     write_json(args.json, {**asked, **{name: asdict(side) for name, side in sides.items()}})

@@ -16,10 +16,10 @@ from measure import cpu_seconds
 from peers.basu2021 import HIDDEN, IMAGE, STEP, share
 from torch import Tensor
 
-from isotropy._run import write_json
 from isotropy.bases import pair_orbits
-from isotropy.data import AUGMENTATIONS
 from isotropy.groups import grid_transformations
+from isotropy.run import write_json
+from isotropy_papers.grid_images import AUGMENTATIONS
 
 _ROWS = {
     "Eq1": ("rotation",),

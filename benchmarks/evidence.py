@@ -20,8 +20,9 @@ from measure import cpu_seconds
 from peers import laplace_torch as peer
 from torch import Tensor, nn
 
-from isotropy._run import write_json
-from isotropy.evidence import KroneckerBlock, Laplace, laplace
+from isotropy.evidence import Laplace, laplace
+from isotropy.evidence._curvature_blocks import KroneckerBlock
+from isotropy.run import write_json
 
 Padding = Literal["circular", "zeros", "module"]
 

@@ -24,9 +24,10 @@ from measure_steps import Step
 from peers import block_diagonal_factors as peer
 from torch import Tensor, nn
 
-from isotropy._run import write_json
-from isotropy.evidence import KroneckerBlock, Laplace, laplace
+from isotropy.evidence import Laplace, laplace
+from isotropy.evidence._curvature_blocks import KroneckerBlock
 from isotropy.nn import LayerwiseNetwork
+from isotropy.run import write_json
 
 _CLASSES, _SIZE, _EPOCH = 10, 32, 5000
 _AGREE = 1e-9  # relative, two ways to the same evidence in float64

@@ -18,9 +18,9 @@ from measure import cpu_seconds
 from peers import lie_derivative_double_backward as peer
 from torch import Tensor, nn
 
-from isotropy._run import write_json
 from isotropy.data import fetch, load
 from isotropy.equivariance import layerwise, lie_derivative
+from isotropy.run import write_json
 from isotropy_papers._efficientnet_lite import efficientnet_lite, preprocess
 from isotropy_papers._vision_models import mixer_s16, resnet18, vit_tiny
 

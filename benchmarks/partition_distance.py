@@ -19,8 +19,8 @@ from measure import cpu_seconds
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from isotropy._run import write_json
 from isotropy.equivariance import partition_distance
+from isotropy.run import write_json
 
 Labels = NDArray[np.int64]
 

@@ -17,8 +17,8 @@ from measure import cpu_seconds
 from peers.projectors import KroneckerWithRemainder
 from torch import Tensor
 
-from isotropy._run import write_json
-from isotropy.certificates._projectors import PROJECTORS, projector
+from isotropy.certificates import PROJECTORS, projector
+from isotropy.run import write_json
 
 Product = Callable[[Tensor], Tensor]
 

@@ -17,7 +17,6 @@ import torch
 from measure import cpu_seconds
 from stable_baselines3 import SAC
 
-from isotropy._run import write_json
 from isotropy.rl import (
     EquivariantPolicy,
     RPPPolicy,
@@ -25,6 +24,7 @@ from isotropy.rl import (
     environment_symmetry,
     make_environment,
 )
+from isotropy.run import write_json
 
 _IDS = ("Walker2d-v5", "Ant-v5")
 _OWN = "MlpPolicy"

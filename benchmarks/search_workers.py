@@ -100,8 +100,8 @@ def _wait_until_all_train(url: str, workers: int) -> None:
 def _work(storage: str) -> None:
     import torch
 
-    from isotropy.data import g_mnist
     from isotropy.discovery.search import GridChild, SearchSpace, Training, search_groups
+    from isotropy_papers.grid_image_sets import g_mnist
 
     torch.set_num_threads(1)
     space = SearchSpace((1, 28, 28), _GROUPS)

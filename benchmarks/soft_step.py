@@ -21,10 +21,10 @@ from measure import cpu_seconds
 from measure_steps import Step
 from torch import Tensor, nn
 
-from isotropy._run import write_json
 from isotropy.groups import SL, O, O2eR3, Z
 from isotropy.nn import EMLP, MLP, log_prior, soften
 from isotropy.reps import Rep, Scalar, V
+from isotropy.run import write_json
 
 _AIM = 2.5  # times a step of the MLP, with the prior
 _SAMPLES = 1000  # that the prior is divided by

@@ -16,20 +16,18 @@ from typing import NamedTuple
 import torch
 from measure import cpu_seconds
 
-from isotropy._run import generator, spawn, write_json
 from isotropy.data import Transitions
 from isotropy.rl import (
     EnvironmentSymmetry,
     TransitionModel,
-    TransitionRecipe,
     collect_transitions,
     environment_symmetry,
-    fit_transition_model,
-    group_images,
     make_environment,
-    one_step_error,
 )
+from isotropy.run import generator, spawn, write_json
 from isotropy_papers import finzi2023_section3_6_2 as experiment
+from isotropy_papers.transition_errors import group_images, one_step_error
+from isotropy_papers.transition_training import TransitionRecipe, fit_transition_model
 
 _ID = "Ant-v5"
 _SEED = 12345  # the experiment has transitions of seeds 0 and 1

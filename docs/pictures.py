@@ -13,15 +13,11 @@ from matplotlib.figure import Figure
 
 from isotropy import Regular, Rep, T, V, equivariant_basis, parse_group
 from isotropy.bases._krylov import constraint_gram
-from isotropy.bases._null_space import (
-    descend_to_null_space,
-    largest_eigenvalue,
-    project_on_null_space,
-)
+from isotropy.bases._null_space import largest_eigenvalue, project_on_null_space
 from isotropy.bases._toral import eigenbasis_of
 from isotropy.bases._zero_weight import zero_weights
 from isotropy.groups import SU, S, Z, p4
-from isotropy.report import plot_bases
+from isotropy.report import plot_basis
 
 IMAGES = Path(__file__).parent / "images"
 
@@ -34,7 +30,7 @@ def layers() -> None:
         ("2-D convolution: Z(5)*Z(5)", (V >> V)(Z(5) * Z(5))),
         ("group convolution: p4(4)", (Regular >> Regular)(p4(4))),
     ]
-    plot_bases([(title, equivariant_basis(rep)) for title, rep in reps], IMAGES / "layers.png")
+    plot_basis([(title, equivariant_basis(rep)) for title, rep in reps], IMAGES / "layers.png")
 
 
 def commute() -> None:
@@ -108,7 +104,12 @@ def histories(rep: Rep, width: int = 20) -> tuple[list[float], list[float]]:
     rate = 1 / largest_eigenvalue(gram, size) if not rep.is_complex else 0.05
     fast: list[float] = []
     project_on_null_space(gram, x, history=fast)
-    return descend_to_null_space(gram, x, rate, 300), fast
+    slow, moved = [], x
+    for _ in range(300):  # Algorithm 1 as printed: X ← X − rate · C†C X
+        gradient = gram(moved)
+        slow.append(float(np.linalg.norm(gradient) / np.linalg.norm(x)))
+        moved = moved - rate * gradient
+    return slow, fast
 
 
 def save(figure: Figure, name: str) -> None:

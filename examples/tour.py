@@ -16,7 +16,7 @@ from isotropy import Pseudoscalar, Regular, T, V, equivariant_basis, identify, m
 from isotropy.equivariance import image_action
 from isotropy.groups import SO, Group, RubiksCube, S, Z, p4, parse_group, wreath
 from isotropy.nn import anti_aliased
-from isotropy.report import plot_bases, plot_contributions
+from isotropy.report import plot_basis, plot_contributions
 
 
 def main(folder: Path) -> None:
@@ -84,7 +84,7 @@ def main(folder: Path) -> None:
 def show(titled: list, path: Path) -> None:
     for title, basis in titled:
         print(f"  {title:38} {basis.size:>6} entries, rank {basis.rank:>3} ({basis.method})")
-    print(f"  picture: {plot_bases(titled, path)}")
+    print(f"  picture: {plot_basis(titled, path)}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 import isotropy
-from isotropy.cli import Answer, Frame, run, verb
+from isotropy.cli import Answer, CommonOptions, run, verb
 
 
 class Outcome(NamedTuple):
@@ -51,7 +51,7 @@ toy = typer.Typer()
 
 @verb("toy", app=toy)
 def a_toy(
-    frame: Frame,
+    common: CommonOptions,
     word: str,
     times: Annotated[int, typer.Option(help="How often.")] = 1,
 ) -> Answer:
@@ -73,9 +73,9 @@ def a_toy(
         case "nan":
             return Answer({"bound": float("nan")})
         case "random":
-            return Answer({"seed": frame.generator().initial_seed()})
-    with frame.progress("toying"):
-        return Answer({"word": word * times, "device": frame.device, "seed": frame.seed})
+            return Answer({"seed": common.generator().initial_seed()})
+    with common.progress("toying"):
+        return Answer({"word": word * times, "device": common.device, "seed": common.seed})
 
 
 def test_the_answer_is_a_small_table(command: Command) -> None:
@@ -169,7 +169,7 @@ def test_help_shows_the_common_options(command: Command) -> None:
     assert "Do whatever the word says." in outcome.out
     for option in ("--times", "--json", "--seed", "--device", "--quiet"):
         assert option in outcome.out
-    assert "--frame" not in outcome.out
+    assert "--common" not in outcome.out
 
 
 def test_version(command: Command) -> None:
@@ -214,10 +214,10 @@ def test_control_c_ends_a_running_verb(tmp_path: Path) -> None:
     script = tmp_path / "wait.py"
     script.write_text(
         "import sys, time, typer\n"
-        "from isotropy.cli import Answer, Frame, run, verb\n"
+        "from isotropy.cli import Answer, CommonOptions, run, verb\n"
         "app = typer.Typer()\n"
         "@verb('wait', app=app)\n"
-        "def wait(frame: Frame) -> Answer:\n"
+        "def wait(common: CommonOptions) -> Answer:\n"
         "    print('ready', flush=True)\n"
         "    time.sleep(100)\n"
         "    return Answer({})\n"
@@ -754,7 +754,7 @@ def test_other_import_errors_are_defects(command: Command) -> None:
     toy = typer.Typer()
 
     @verb("broken", app=toy)
-    def broken(frame: Frame) -> Answer:
+    def broken(common: CommonOptions) -> Answer:
         raise ImportError("cannot import name 'x'")
 
     with pytest.raises(ImportError, match="cannot import name"):

@@ -17,9 +17,9 @@ import torch
 from safetensors.torch import save_file
 
 from isotropy import verify
-from isotropy._run import Step
 from isotropy.certificates import Certificate, Recipe, architecture
 from isotropy.cli import run
+from isotropy.run import Step
 
 QUICK = ("--epochs", "6", "--quantised-epochs", "6", "--levels", "3", "--dimension", "6")
 
@@ -381,7 +381,7 @@ def test_an_early_interruption_leaves_nothing(
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("isotropy.certificates._certify.quantised_weights", interrupted)
+    monkeypatch.setattr("isotropy.certificates._certification.quantised_weights", interrupted)
     outcome = command("certify", "mlp-4", "data.npz")
     assert (outcome.code, outcome.err) == (130, "error: interrupted\n")
     assert not (folder / "cert.iso.checkpoints").exists()

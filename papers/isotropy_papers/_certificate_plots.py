@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from isotropy._run import ProgressCallback, generator
+from isotropy.run import ProgressCallback, generator
 from isotropy_papers._certificate_trials import certified_set, plain_name, trial
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._finished import Finished
@@ -108,7 +108,7 @@ def certified_points(
         points: The certificates by name.
         samples: From names to samples.
         settings: The seed, the device and where finished parts are kept.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
         measure: What is found for a point; by default what `trial` says.
 
     Returns:
@@ -244,7 +244,7 @@ def draw_panels(result: Result, panels: Sequence[Panel], path: Path) -> Path:
     """
     from matplotlib.figure import Figure
 
-    from isotropy_papers._equivariance_pictures import save
+    from isotropy.report import save_figure
 
     figure = Figure(figsize=(4.2 * len(panels), 3.6), layout="constrained")
     for axis, panel in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True):
@@ -268,7 +268,7 @@ def draw_panels(result: Result, panels: Sequence[Panel], path: Path) -> Path:
         axis.set_ylabel(panel.columns[0] if len(panel.columns) == 1 else "%")
         if axis.get_legend_handles_labels()[0]:
             axis.legend(fontsize=7)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _curves(result: Result, panel: Panel) -> dict[str, dict[int, Cell]]:

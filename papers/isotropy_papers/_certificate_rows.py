@@ -10,14 +10,20 @@ from typing import Any
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from isotropy._run import ProgressCallback, Step
-from isotropy.certificates import Certificate, Goal, architecture, certify, certify_pruned
-from isotropy.certificates._initial import initial_parameters
-from isotropy.certificates._prior_training import trained_start
+from isotropy.certificates import (
+    Certificate,
+    Goal,
+    architecture,
+    certify,
+    initial_parameters,
+    trained_start,
+)
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._certificate_trials import certified_set, plain_name, trial
 from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import ImageSet, digest_of, like
+from isotropy_papers.pruned import certify_pruned
 
 BOUND, SIZE, TRAIN, TEST = "bound %", "KB", "train error %", "test error %"
 _BITS_OF_KB = 8192
@@ -165,7 +171,7 @@ def certified(
     Args:
         rows: What to make; ``settings.models`` chooses among their names.
         settings: ``epochs`` replaces the passes of every phase; certificates are saved in ``out``.
-        progress: Told of each row and of each epoch.
+        progress: Called for each row and of each epoch.
 
     Returns:
         What `trial` says of each row, by name, and the seconds that the work took.
@@ -183,8 +189,8 @@ def certified(
         if key not in samples:
             samples[key] = _sample(row, settings)
         depends = {"row": asdict(row), "seed": settings.seed, "data": samples[key].digest}
-        told = partial(_told, progress, place, len(wanted))
-        parts = Finished(f"certificates/{plain_name(row.name)}", depends, settings, told)
+        report = partial(_report, progress, place, len(wanted))
+        parts = Finished(f"certificates/{plain_name(row.name)}", depends, settings, report)
         found.update(parts.get([row.name], _maker(row, samples[key], settings, progress)))
         finished.append(parts)
     # only now: an interrupted run goes on from all rows that it has
@@ -291,5 +297,5 @@ def _transferred(
     return {name: drawn[name] if name.startswith("head.") else trained[name] for name in drawn}
 
 
-def _told(progress: ProgressCallback, place: int, total: int, step: Step) -> None:
+def _report(progress: ProgressCallback, place: int, total: int, step: Step) -> None:
     progress(Step(place, total, step.message))

@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from isotropy._run import ProgressCallback
 from isotropy.certificates import Certificate, Recipe, certify, verify
 from isotropy.data import small_digits
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Settings
 from isotropy_papers._image_sets import ImageSet, image_set
 
@@ -51,7 +51,7 @@ def trial(
         model: An architecture of the catalogue.
         data: What to certify.
         settings: The seed and the device.
-        progress: Told how far training is.
+        progress: Called as training goes on.
         recipe: How to look for the network.
         make: `certify`, or another that takes what it takes.
         file: Where to save the certificate, once it has been verified.

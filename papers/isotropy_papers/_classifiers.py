@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from isotropy._run import generator as make_generator
 from isotropy.nn import anti_aliased
+from isotropy.run import generator as make_generator
 from isotropy_papers._vision_models import Mixer, SmallCNN, ViT, resnet18
 
 Architecture: TypeAlias = Literal["CNN", "ResNet", "ViT", "Mixer"]

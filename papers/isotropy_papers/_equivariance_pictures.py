@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from isotropy._run import atomic_write
+from isotropy.report import save_figure
 from isotropy_papers._experiment import Cell
 
 # the kind of a layer, and how much it is to be drawn with
@@ -68,7 +67,7 @@ def draw_scatter(
         axis.set_xlabel("probes")
         axis.set_title("estimate / exact", fontsize=9)
         axis.legend(fontsize=6)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def draw_bars(panels: Mapping[str, Sequence[Cell]], path: Path, up: str) -> Path:
@@ -94,7 +93,7 @@ def draw_bars(panels: Mapping[str, Sequence[Cell]], path: Path, up: str) -> Path
         axis.set_xticks(places, [c.row for c in cells], rotation=40, ha="right", fontsize=7)
         axis.set_title(title, fontsize=9)
     axes[0].set_ylabel(up)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def draw_stacks(
@@ -137,21 +136,7 @@ def draw_stacks(
         handles=[Patch(color=colour, label=kind) for kind, colour in colours.items()],
         fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5),
     )  # fmt: skip
-    return save(figure, path)
-
-
-def save(figure: Any, path: Path) -> Path:
-    """Write a figure of matplotlib to a PNG file, atomically.
-
-    Args:
-        figure: The figure.
-        path: The file.
-    """
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    return save_figure(figure, path)
 
 
 def _panels(count: int, width: float) -> tuple[Any, Any]:

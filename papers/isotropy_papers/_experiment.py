@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 
 Schedule = Literal["constant", "cosine"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from isotropy._run import Checkpoint, ProgressCallback, Step, cache_folder
+from isotropy.run import Checkpoint, ProgressCallback, Step, cache_folder
 from isotropy_papers._experiment import Settings
 
 _logger = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class Finished:
         name: What the parts belong to.
         depends: What their values depend on beside their own names, of what JSON knows.
         settings: Where to keep them, and a pace that may end the run between them.
-        progress: Told before parts are computed.
+        progress: Called before parts are computed.
 
     Example:
         >>> import tempfile

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from isotropy._run import cache_folder
 from isotropy.data import fetch, load
+from isotropy.run import cache_folder
 from isotropy_papers._experiment import Settings
 
 

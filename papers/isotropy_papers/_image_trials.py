@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from isotropy._run import ProgressCallback, Step, generator
 from isotropy.nn import log_prior
+from isotropy.run import ProgressCallback, Step, generator
 from isotropy_papers._classifiers import Standardise, accuracy, shifted_and_flipped
 from isotropy_papers._image_sets import ImageSet
 from isotropy_papers._residual_conv import ConvNet, Kind
@@ -69,7 +69,7 @@ def percent_wrong(
         recipe: How to train.
         seed: Of weights, batches, shifts and flips.
         device: Where to train.
-        progress: Told after each epoch.
+        progress: Called after each epoch.
 
     Returns:
         The percentage of test images whose class is not the one with the largest logit.

@@ -15,8 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy._run import ProgressCallback, Step
-from isotropy._run import generator as make_generator
 from isotropy.discovery.layerwise import layer_types
 from isotropy.discovery.layerwise._augmented_batches import AugmentedBatches
 from isotropy.discovery.layerwise._starting_precisions import (
@@ -25,6 +23,8 @@ from isotropy.discovery.layerwise._starting_precisions import (
 )
 from isotropy.evidence import laplace, learn_priors
 from isotropy.nn import LayerwiseNetwork
+from isotropy.run import ProgressCallback, Step
+from isotropy.run import generator as make_generator
 from isotropy_papers._classifiers import shifted_and_flipped
 from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished
@@ -320,7 +320,7 @@ def studied(
         jobs: By name.
         settings: ``epochs`` and ``schedule`` replace those of the plan, ``sizes`` (one number)
             that of training images.
-        progress: Told before each network, and after each epoch.
+        progress: Called before each network, and after each epoch.
         quick: The plan of a quick run.
         full: The plan as published.
         rows: Training images of a quick run.
@@ -344,9 +344,9 @@ def studied(
         about = {"plan": asdict(plan), "job": asdict(job), "data": digests[job.task]}
         parts = Finished(id, about, settings, _ignore)
         training = _Training(tasks[job.task], job, plan, settings)
-        told = partial(_tell, progress, name, before * plan.epochs, len(jobs) * plan.epochs)
+        report = partial(_tell, progress, name, before * plan.epochs, len(jobs) * plan.epochs)
         named = {f"{name}, seed {seed}": seed for seed in seeds}
-        kept = parts.get(list(named), partial(training.rows, about, told, named))
+        kept = parts.get(list(named), partial(training.rows, about, report, named))
         found[name] = [Row(**row) for row in kept.values()]
         files.append(parts)
     notes = _notes(plan, list(tasks.values()), chosen["seeds"], settings.full)

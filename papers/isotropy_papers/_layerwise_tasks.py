@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-from isotropy.data import in_quadrants, resized, rotated, small_digits, standardised, translated
+from isotropy.data import resized, small_digits, standardised
 from isotropy_papers._experiment import Settings
 from isotropy_papers._image_sets import ImageSet, found_folder, image_set
+from isotropy_papers.digit_tasks import in_quadrants, rotated, translated
 
 Pair: TypeAlias = tuple[Tensor, Tensor]
 

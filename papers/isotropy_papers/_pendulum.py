@@ -9,16 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback
-from isotropy.data import (
-    Chunks,
-    Splits,
-    double_spring_pendulum,
-    geometric_mean,
-    relative_error,
-)
+from isotropy.data import Chunks, Splits, double_spring_pendulum, geometric_mean, relative_error
 from isotropy.nn import EMLP, MLP
 from isotropy.reps import Scalar
+from isotropy.run import ProgressCallback
 from isotropy_papers._ensemble import Ensemble, captured, stream_for
 from isotropy_papers._experiment import Settings
 from isotropy_papers._finished import Finished
@@ -180,7 +174,7 @@ def measured_models(
     Args:
         settings: Full: 128 channels, 500 chunks, 2000 epochs, rollouts of 30 s, three seeds.
             Quick: 24 channels, 100 chunks, 50 epochs, rollouts of 6 s, one seed.
-        progress: Told before models are trained.
+        progress: Called before models are trained.
         groups: Their names.
 
     Returns:

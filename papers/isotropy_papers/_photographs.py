@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
 from isotropy.data import load
+from isotropy.run import generator as make_generator
 from isotropy_papers._experiment import Settings
 
 _SAMPLE_HEIGHT = 427  # of scikit-learn's two photographs, 427 × 640

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
-from isotropy._run import atomic_write
+from isotropy.report import save_figure
 from isotropy_papers._experiment import Cell
 
 Curves = dict[str, list[tuple[float, Cell]]]
@@ -56,8 +55,4 @@ def draw_curves(
         axis.set_xlabel(across)
         axis.set_ylabel(up)
         axis.legend(fontsize=7)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    return save_figure(figure, path)

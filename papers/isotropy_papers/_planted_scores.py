@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from isotropy.bases import equivariant_basis
-from isotropy.data import PlantedProblem
 from isotropy.groups import Group, identify
 from isotropy.reps import Symmetry, V
+from isotropy_papers.planted_problems import PlantedProblem
 
 CLOSE = 0.999
 _EXACT = 1e-8
@@ -64,7 +64,7 @@ def scores(problem: PlantedProblem, outcome: Outcome) -> dict[str, float]:
         discovery``, ``refused`` and ``seconds``.
 
     Example:
-        >>> from isotropy.data import planted_problems
+        >>> from isotropy_papers.planted_problems import planted_problems
         >>> so3 = planted_problems()["so3"]
         >>> perfect = Outcome(3, "SO(3)", so3.algebra, so3.algebra, claimed=True, seconds=2.0)
         >>> for name, value in scores(so3, perfect).items():

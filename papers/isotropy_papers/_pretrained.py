@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._efficientnet_lite import Preprocess, efficientnet_lite
 from isotropy_papers._experiment import Settings
 from isotropy_papers._finished import Finished
@@ -82,7 +82,7 @@ def study_pretrained(
         count: On how many photographs, at most.
         measure: What is measured of a network that gives probabilities.
         settings: Where photographs and weights are.
-        progress: Told before each network.
+        progress: Called before each network.
     """
     there = obtained(numbers, settings)
     missing = [f"efficientnet-lite{n}" for n in numbers if n not in there]

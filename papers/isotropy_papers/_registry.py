@@ -46,7 +46,7 @@ _MODULES = {
     "finzi2023/figure2.5": "finzi2023_figure2_5",
     "finzi2023/figure2.6": "finzi2023_figure2_6",
     "finzi2023/figure3.2": "finzi2023_figure3_2",
-    "finzi2023/figure3.4": "finzi2023_figure3_4",
+    "finzi2023/figure3.4": "finzi2023_returns",
     "finzi2023/figure4.2": "finzi2023_figure4_2",
     "finzi2023/figure4.4": "finzi2023_figure4_4",
     "finzi2023/figure4.5": "finzi2023_figure4_5",
@@ -55,7 +55,7 @@ _MODULES = {
     "finzi2023/figure5.1": "finzi2023_figure5_1",
     "finzi2023/figure5.2": "finzi2023_figure5_2",
     "finzi2023/figure5.3": "finzi2023_figure5_3",
-    "finzi2023/figureA.2": "finzi2023_figure_a2",
+    "finzi2023/figureA.2": "finzi2023_returns",
     "finzi2023/figureA.3": "finzi2023_figure_a3",
     "finzi2023/figureA.4": "finzi2023_figure_a4",
     "finzi2023/figureA.5": "finzi2023_figure_a5",
@@ -83,21 +83,18 @@ _MODULES = {
     "ouderaa2023/table7": "ouderaa2023_table7",
     "planted": "planted",
     "yeh2022/figure1": "yeh2022_figure1",
-    "yeh2022/figure2": "yeh2022_figure2",
-    "yeh2022/figure3": "yeh2022_figure3",
-    "yeh2022/figure4": "yeh2022_figure4",
-    "yeh2022/figure5": "yeh2022_figure5",
-    "yeh2022/figure6": "yeh2022_figure6",
+    "yeh2022/figure2": "yeh2022_means",
+    "yeh2022/figure3": "yeh2022_means",
+    "yeh2022/figure4": "yeh2022_means",
+    "yeh2022/figure5": "yeh2022_means",
+    "yeh2022/figure6": "yeh2022_means",
     "yeh2022/figure7": "yeh2022_figure7",
     "yeh2022/figure8": "yeh2022_figure8",
     "yeh2022/figureA1": "yeh2022_figure_a1",
     "yeh2022/figureA2": "yeh2022_figure_a2",
     "yeh2022/tableA1": "yeh2022_table_a1",
-    "yeh2022/table1": "yeh2022_table1",
+    "yeh2022/table1": "yeh2022_means",
 }
-
-
-_SEVERAL = ("basu2021_pairs",)  # modules of more than one experiment
 
 
 def ids() -> list[str]:
@@ -126,7 +123,8 @@ def experiment(id: str) -> Experiment:
     if id not in _MODULES:
         raise ValueError(f"expected an experiment among {', '.join(ids())}, got {id!r}")
     module = import_module(f"isotropy_papers.{_MODULES[id]}")
-    found: Experiment = module.EXPERIMENTS[id] if _MODULES[id] in _SEVERAL else module.EXPERIMENT
+    several: dict[str, Experiment] | None = getattr(module, "EXPERIMENTS", None)
+    found: Experiment = module.EXPERIMENT if several is None else several[id]
     return found
 
 

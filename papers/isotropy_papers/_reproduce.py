@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isotropy.cli import Answer, Frame, app, verb
-from isotropy.cli._picture_path import check_picture
+from isotropy.cli import Answer, CommonOptions, check_picture, verb
 
 if TYPE_CHECKING:
     from isotropy_papers import Listed
@@ -27,7 +26,7 @@ def _verbs() -> None:
 
 
 def reproduce(
-    frame: Frame,
+    common: CommonOptions,
     id: Annotated[
         str | None,
         typer.Argument(metavar="ID", help="A table or figure; without one, all are listed."),
@@ -73,7 +72,7 @@ def reproduce(
     ] = None,
 ) -> Answer:
     """Run a table or figure of a paper again, ours beside theirs."""
-    from isotropy._run import write_json
+    from isotropy.run import write_json
     from isotropy_papers import Settings, experiment, ids, listing
 
     if id is None:
@@ -86,7 +85,7 @@ def reproduce(
             raise ValueError(f"expected a figure for --plot, got {id!r}, which has no picture")
     settings = Settings(
         full=full,
-        seed=0 if frame.seed is None else frame.seed,  # a run that goes on needs a known seed
+        seed=0 if common.seed is None else common.seed,  # a run that goes on needs a known seed
         seeds=seeds,
         sizes=None if sizes is None else tuple(_numbers(sizes)),
         epochs=epochs,
@@ -97,10 +96,10 @@ def reproduce(
         models=None if models is None else tuple(name.strip() for name in models.split(",")),
         images=images,
         data=data,
-        device=frame.device,
+        device=common.device,
         out=out,
     )
-    with frame.progress(id) as progress:
+    with common.progress(id) as progress:
         result = chosen.run(settings, progress)
     answer = result.data()
     if out is not None:
@@ -111,8 +110,8 @@ def reproduce(
     return Answer(answer, str(result))
 
 
-for command in (app, papers_app):
-    verb("reproduce", command)(reproduce)
+verb("reproduce")(reproduce)
+verb("reproduce", papers_app)(reproduce)
 
 
 def _numbers(text: str) -> list[int]:

@@ -43,7 +43,7 @@ class ConvNet:
         """The network with convolutions, with free maps in their place, or with their sums.
 
         Each layer is a ``PathSum`` of "strict", "free" or both, so that the priors of all three
-        networks are measured alike.
+        networks are measured equally.
 
         Args:
             kind: "Conv", "MLP" or "RPP".

@@ -1,4 +1,4 @@
-"""Trials of residual pathway priors: symmetries that hold, nearly hold, or do not (thesis 3.5)."""
+"""Trials of residual pathway priors: exact, approximate and absent symmetries (thesis 3.5)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import generator, spawn
 from isotropy.data import (
     HamiltonianSystem,
     Scaling,
     Task,
     double_spring_pendulum,
     inertia,
-    modified_inertia,
-    windy_pendulum,
 )
 from isotropy.groups import SL, SO, Group, O, O2eR3
 from isotropy.nn import EMLP, MLP, soften, tensor_priors
 from isotropy.reps import Rep, Scalar, V
+from isotropy.run import generator, spawn
 from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._flow import Flow
 from isotropy_papers._learned_penalties import LearnedPenalties
 from isotropy_papers._training import Recipe, Rows, Training, fit, squared_error
+from isotropy_papers.broken_symmetries import modified_inertia, windy_pendulum
 
 LEVELS = ("exact", "approximate", "mis-specified")
 STARTS = {"held back": 1e-8, "open": 0.1}
@@ -221,7 +220,7 @@ def fixed_penalties(network: nn.Module, free: float) -> dict[str, Tensor | float
 
 
 def inertia_task(level: str) -> Task:
-    """The inertia tensor, or what is nearly that.
+    """The inertia tensor, or an approximation of it.
 
     Args:
         level: "approximate" for the latter.

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isotropy._run import ProgressCallback, Step
 from isotropy.data import Transitions
-from isotropy.nn import NetworkKind
+from isotropy.nn import symmetric_network
 from isotropy.reps import Symmetry
-from isotropy.rl import EnvironmentSymmetry, make_environment, symmetric_network
-from isotropy.rl._magnitudes import magnitudes
+from isotropy.rl import EnvironmentSymmetry, make_environment
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._batched_sac import BatchedSac, SacOptions
+
+NetworkKind: TypeAlias = Literal["rpp", "equivariant", "mlp"]
 
 _CAPACITY = 1_000_000
 
@@ -76,27 +77,11 @@ class Curves:
     transitions: dict[str, Transitions]
 
 
-def learning_curves(
-    task: Task,
-    methods: Sequence[str],
-    *,
-    seeds: Sequence[int],
-    steps: int,
-    judge_every: int,
-    episodes: int,
-    widths: Sequence[int] = (256, 256),
-    random_steps: int = 10_000,
-    learning_rate: float = 3e-4,
-    keep: Sequence[str] = (),
-    processes: bool = False,
-    device: str = "cpu",
-    progress: ProgressCallback | None = None,
-) -> Curves:
-    """Train agents of all methods and seeds side by side.
+@dataclass(frozen=True)
+class AgentPlan:
+    """How agents are trained and judged.
 
     Args:
-        task: The environment.
-        methods: Names in ``METHODS``.
         seeds: One agent of each method for each.
         steps: Steps of every agent; an update after each, once random actions are over.
         judge_every: Steps between judgements.
@@ -104,21 +89,50 @@ def learning_curves(
         widths: Of hidden layers.
         random_steps: Steps with random actions at the beginning.
         learning_rate: Of all optimisers.
-        keep: Methods whose first agent's transitions are returned.
         processes: Whether environments run in processes of their own.
         device: Where the networks live.
-        progress: Told at each judgement.
     """
-    tell = progress or (lambda step: None)
+
+    seeds: Sequence[int]
+    steps: int
+    judge_every: int
+    episodes: int
+    widths: Sequence[int] = (256, 256)
+    random_steps: int = 10_000
+    learning_rate: float = 3e-4
+    processes: bool = False
+    device: str = "cpu"
+
+
+def learning_curves(
+    task: Task,
+    methods: Sequence[str],
+    plan: AgentPlan,
+    *,
+    keep: Sequence[str] = (),
+    progress: ProgressCallback | None = None,
+) -> Curves:
+    """Train agents of all methods and seeds side by side.
+
+    Args:
+        task: The environment.
+        methods: Names in ``METHODS``.
+        plan: How to train and judge them.
+        keep: Methods whose first agent's transitions are returned.
+        progress: Called at each judgement.
+
+    Raises:
+        ValueError: If all transitions of too many steps are to be kept, or limits of actions are
+            not symmetric.
+    """
+    report = progress or (lambda _: None)
+    seeds, steps, random_steps = plan.seeds, plan.steps, plan.random_steps
     if keep and steps > _CAPACITY:
         raise ValueError(f"expected at most {_CAPACITY} steps to keep all of them, got {steps}")
-    agents = {
-        name: _agents(task, METHODS[name], seeds, widths, steps, learning_rate, device)
-        for name in methods
-    }
+    agents = {name: _agents(task, METHODS[name], plan) for name in methods}
     torch.manual_seed(seeds[0])
     count = len(methods) * len(seeds)
-    worlds, judged = (_environments(task, count, processes) for _ in range(2))
+    worlds, judged = (_environments(task, count, plan.processes) for _ in range(2))
     rng = np.random.default_rng(seeds[0])
     scale = worlds.single_action_space.high
     if not np.array_equal(scale, -worlds.single_action_space.low):
@@ -140,13 +154,13 @@ def learning_curves(
             if step > random_steps:
                 for batch in agents.values():
                     batch.update()
-            if step % judge_every == 0 or step == steps:
-                returns = _judge(agents, judged, scale, episodes, len(seeds), seeds[0])
+            if step % plan.judge_every == 0 or step == steps:
+                returns = _judge(agents, judged, scale, plan.episodes, len(seeds), seeds[0])
                 found.steps.append(step)
                 for k, name in enumerate(methods):
                     own = returns[None, k * len(seeds) : (k + 1) * len(seeds)]
                     found.returns[name] = np.concatenate([found.returns[name], own])
-                tell(Step(step, steps, f"{task.id}: {_shown(found)}"))
+                report(Step(step, steps, f"{task.id}: {_shown(found)}"))
     finally:
         worlds.close()
         judged.close()
@@ -157,37 +171,29 @@ def learning_curves(
     return found
 
 
-def _agents(
-    task: Task,
-    method: Method,
-    seeds: Sequence[int],
-    widths: Sequence[int],
-    steps: int,
-    learning_rate: float,
-    device: str,
-) -> BatchedSac:
+def _agents(task: Task, method: Method, plan: AgentPlan) -> BatchedSac:
     symmetry = task.symmetry
     free = (method.actor, method.critic) == ("mlp", "mlp")
     options = SacOptions(
-        learning_rate=learning_rate,
+        learning_rate=plan.learning_rate,
         speed=task.speeds[0 if free else 1],
         betas=(0.9, 0.999) if free else (0.5, 0.999),
     )
     images = None
     if method.images:
         images = symmetry.matrices(symmetry.elements())
-    spread = magnitudes(symmetry.action)
+    spread = symmetry.action_magnitudes
     policy = Symmetry(symmetry.group, symmetry.observation, symmetry.action + spread)
     return BatchedSac(
-        lambda: symmetric_network(policy, method.actor, widths=widths),
-        lambda: symmetric_network(symmetry.critic, method.critic, widths=widths),
-        seeds,
+        lambda: symmetric_network(policy, method.actor, widths=plan.widths),
+        lambda: symmetric_network(symmetry.critic, method.critic, widths=plan.widths),
+        plan.seeds,
         observation_size=symmetry.observation_size,
         action_size=symmetry.action_size,
-        capacity=min(steps, _CAPACITY),
+        capacity=min(plan.steps, _CAPACITY),
         options=options,
         images=images,
-        device=device,
+        device=plan.device,
     )
 
 

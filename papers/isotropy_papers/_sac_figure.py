@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy._run import ProgressCallback
+from isotropy.report import save_figure
 from isotropy.rl import environment_symmetry
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._finished import Finished
-from isotropy_papers._sac_curves import Task, learning_curves
+from isotropy_papers._sac_curves import AgentPlan, Task, learning_curves
 from isotropy_papers._statistics import mean_interval
 
 LOCOMOTION = ("Walker2d-v5", "Hopper-v5", "HalfCheetah-v5", "Swimmer-v5", "Ant-v5", "Humanoid-v5")
@@ -45,7 +46,10 @@ def sac_figure(
         methods: Names of methods.
         settings: ``models`` chooses environments, ``sizes`` is one number, the steps of every
             agent; ``seeds`` the agents of each method, ``test_rows`` the episodes of a judgement.
-        progress: Told at each judgement.
+        progress: Called at each judgement.
+
+    Raises:
+        ValueError: If more than one number of steps is asked for.
     """
     if settings.sizes is not None and len(settings.sizes) != 1:
         raise ValueError(f"expected one number of steps, got {list(settings.sizes)}")
@@ -109,9 +113,7 @@ def _trained(
     settings: Settings,
     progress: ProgressCallback,
 ) -> dict[str, Any]:
-    curves = learning_curves(
-        sac_task(name),
-        methods,
+    plan = AgentPlan(
         seeds=range(settings.seed, settings.seed + chosen["seeds"]),
         steps=steps,
         judge_every=max(1, steps // _JUDGEMENTS[settings.full]),
@@ -121,8 +123,8 @@ def _trained(
         learning_rate=3e-4 if settings.full else 1e-3,
         processes=settings.full,
         device=settings.device,
-        progress=progress,
     )
+    curves = learning_curves(sac_task(name), methods, plan, progress=progress)
     returns = {method: values.tolist() for method, values in curves.returns.items()}
     return {"steps": curves.steps, "returns": returns}
 
@@ -150,5 +152,4 @@ def draw_curves(result: Result, path: Path) -> Path:
             axes.fill_between(x, low, high, color=line.get_color(), alpha=0.15, linewidth=0)
         axes.set(title=environment, xlabel="steps", ylabel="return")
     figure.axes[0].legend(frameon=False, fontsize="small")
-    figure.savefig(path, dpi=150)
-    return path
+    return save_figure(figure, path)

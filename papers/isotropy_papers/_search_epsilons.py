@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import io
+from inspect import signature
 from itertools import pairwise
 from math import inf
 from pathlib import Path
 
 import numpy as np
 
-from isotropy._run import ProgressCallback, atomic_write
+from isotropy.report import save_figure
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_replays import CHILDREN, PUBLISHED_DQN, Replays
 from isotropy_papers._search_tables import AUGMENTATIONS
@@ -27,13 +28,14 @@ def epsilon_results(id: str, base: str, settings: Settings, progress: ProgressCa
         settings: Quick makes one search for each of three data sets, full 20 for each of six;
             ``seeds`` gives another number, ``models`` other data sets; ``out`` may hold tables,
             and keeps searches.
-        progress: Told before each search.
+        progress: Called before each search.
     """
-    from isotropy.discovery.search._deep_q import CODE_EPSILON
+    from isotropy.discovery.search import DeepQ
 
     seeds = settings.or_else(seeds=20 if settings.full else 1)["seeds"]
     replays = Replays(settings, progress, published=True)
-    starts = [*CODE_EPSILON, (inf, 0.0)]
+    published = signature(DeepQ).parameters["epsilon"].default
+    starts = [*published, (inf, 0.0)]
     cells, gains = [], []
     quick = settings.models is None and not settings.full
     for row in _QUICK if quick else settings.chosen(list(AUGMENTATIONS)):
@@ -82,8 +84,4 @@ def draw_epsilons(result: Result, path: Path) -> Path:
     axis.set_xlabel("ε")
     axis.set_ylabel("mean validation accuracy, %")
     axis.legend(fontsize=7)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    return save_figure(figure, path)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from isotropy._run import ProgressCallback
-from isotropy.data import AUGMENTATIONS as MOVED_BY
 from isotropy.discovery.search import State
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_published import CODE_ORDER
 from isotropy_papers._search_selection import (
@@ -18,6 +17,7 @@ from isotropy_papers._search_selection import (
 )
 from isotropy_papers._search_singles import ORDER_NOTE
 from isotropy_papers._search_tables import SINGLES, own_plan, published_plan, table_of
+from isotropy_papers.grid_images import AUGMENTATIONS as MOVED_BY
 from isotropy_papers.score_table import ScoreTable
 
 _RETRAINED = 20
@@ -38,7 +38,7 @@ def found_results(
         base: The images.
         published: Printed accuracies: Eq0 to Eq12 and AEN.
         settings: Quick reads stored tables; full trains all anew. ``models`` are data sets.
-        progress: Told of each seed.
+        progress: Called for each seed.
     """
     start = time.perf_counter()
     cells: list[Cell] = []
@@ -60,9 +60,9 @@ def found_results(
     for row in chosen:
         cells += _as_published(row, base, published[row], settings, progress)
     for row in chosen:
-        more, said = _ours(row, base, settings, progress)
+        more, note = _ours(row, base, settings, progress)
         cells += more
-        notes.append(said)
+        notes.append(note)
     return Result(id, cells, time.perf_counter() - start, (*notes, *_claims(cells)))
 
 
@@ -122,11 +122,11 @@ def _ours(
         cells.append(Cell(name, column, mean, None, interval))
     mean, interval = mean_difference(test[found], test[single], long.test_rows)
     cells.append(Cell(name, "found - best single", mean, None, interval))
-    said = (
+    note = (
         f"{row}: images moved by {', '.join(MOVED_BY[row]) or 'no group'}; found "
         f"{long.networks[found]}; best single {long.networks[single]}"
     )
-    return cells, said
+    return cells, note
 
 
 def _best(table: ScoreTable, numbers: list[int]) -> int:
@@ -137,7 +137,7 @@ def _best(table: ScoreTable, numbers: list[int]) -> int:
 
 def _claims(cells: list[Cell]) -> list[str]:
     """Whether what is found is at least as good as the best single network, plainly."""
-    said = []
+    notes = []
     for column, whose in (
         ("AEN - best single", "the paper's networks and images"),
         ("found - best single", "our networks, images moved by the groups"),
@@ -145,8 +145,8 @@ def _claims(cells: list[Cell]) -> list[str]:
         rows = [cell for cell in cells if cell.column == column]
         worse = [f"{c.row.split()[0]} ({c.ours:+.2f})" for c in rows if c.ours < 0]
         sure = [c.row.split()[0] for c in rows if c.interval is not None and c.interval[0] > 0]
-        said.append(
+        notes.append(
             f"{whose}: found is below the best single network on {', '.join(worse) or 'none'}; "
             f"the whole interval of the difference is above 0 on {', '.join(sure) or 'none'}"
         )
-    return said
+    return notes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,10 +9,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, atomic_write
-from isotropy.data import AUGMENTATIONS, transform_images
+from isotropy.report import save_figure
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._image_sets import image_set
+from isotropy_papers.grid_images import AUGMENTATIONS, transform_images
 
 SHOWN = {
     "mnist": {"5": 5, "7": 7, "2": 2, "1": 1},
@@ -70,14 +70,12 @@ def moved_images(
     return Pictures(id, cells, time.perf_counter() - start, notes, images)
 
 
-def single_pictures(id: str, base: str, settings: Settings, progress: ProgressCallback) -> Pictures:
+def single_pictures(id: str, base: str, settings: Settings, _: ProgressCallback) -> Pictures:
     """Images under each transformation alone; arguments as those of `moved_images`."""
     return moved_images(id, base, tuple(f"IAug{k}" for k in range(13)), settings)
 
 
-def combined_pictures(
-    id: str, base: str, settings: Settings, progress: ProgressCallback
-) -> Pictures:
+def combined_pictures(id: str, base: str, settings: Settings, _: ProgressCallback) -> Pictures:
     """Images under each combination; arguments as those of `moved_images`."""
     return moved_images(id, base, tuple(f"Aug{k}" for k in range(6)), settings)
 
@@ -116,8 +114,4 @@ def draw_pictures(result: Result, path: Path) -> Path:
             axis.set_yticks([])
             if column == 0:
                 axis.set_ylabel(names[row], fontsize=8)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    return save_figure(figure, path)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from isotropy._run import ProgressCallback
 from isotropy.discovery.search import SearchSpace, Strategy
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import digest_of
@@ -57,7 +57,7 @@ class Replays:
 
     Args:
         settings: ``out`` may hold tables, and keeps searches.
-        progress: Told before each search.
+        progress: Called before each search.
         published: Whether to search among the paper's networks on the paper's images, the best
             epoch of each, in place of ours.
     """
@@ -86,7 +86,7 @@ class Replays:
         digest = digest_of(torch.from_numpy(table.validation))
         name = f"{base} {augmentation}, {strategy}, seed {seed}, table {digest}"
 
-        def compute(names: list[str]) -> list[Any]:
+        def compute(_: list[str]) -> list[Any]:
             return [_searched(table, strategy, seed, goal)]
 
         found = self._parts.get([*self._names, name], compute)

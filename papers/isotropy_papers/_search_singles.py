@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_published import CODE_ORDER
 from isotropy_papers._search_selection import INTERVAL_NOTE, mean_accuracy, scores
@@ -36,7 +36,7 @@ def single_results(
         base: The images.
         published: Printed accuracies.
         settings: Quick reads stored tables; full trains all anew. ``models`` are rows.
-        progress: Told of each seed.
+        progress: Called for each seed.
     """
     start = time.perf_counter()
     cells, dropped, helped, runs = [], [], [], 0

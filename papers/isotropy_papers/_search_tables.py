@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from isotropy._run import ProgressCallback, Step
-from isotropy.data import GridImageSet, grid_image_set
 from isotropy.discovery.search import SearchSpace, State, Training
 from isotropy.groups import GRID_TRANSFORMATIONS
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._experiment import Settings
 from isotropy_papers._image_sets import image_set
 from isotropy_papers.children_together import ChildrenTogether
+from isotropy_papers.grid_image_sets import GridImageSet, grid_image_set
 from isotropy_papers.score_table import ScoreTable
 
 _FOLDER = Path(__file__).parent / "search_tables"
@@ -131,7 +131,7 @@ def made_table(
     Args:
         plan: What to train on, and how long.
         settings: ``device`` and ``data``.
-        progress: Told of each seed.
+        progress: Called for each seed.
         networks: Those to train; by default all that are different.
         last_only: Whether to keep the counts of the last epoch alone.
     """
@@ -214,7 +214,7 @@ def table_of(
         plan: Which table.
         settings: ``full``, ``out``, ``device`` and ``data``; ``seeds`` and ``epochs`` in place of
             the plan's.
-        progress: Told of each seed.
+        progress: Called for each seed.
         networks: Those to train; by default all that are different.
         last_only: Whether to keep the counts of the last epoch alone.
 

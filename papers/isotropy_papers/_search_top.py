@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from decimal import ROUND_DOWN, Decimal
 
-from isotropy._run import ProgressCallback
 from isotropy.groups import GRID_TRANSFORMATIONS
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_published import CODE_ORDER, groups_of
 from isotropy_papers._search_selection import best_on_validation
@@ -22,7 +22,7 @@ def top_results(
     base: str,
     published: dict[str, list[tuple[str, str]]],
     settings: Settings,
-    progress: ProgressCallback,
+    _: ProgressCallback,
 ) -> Result:
     """The five best networks of each data set, and whether the printed counts can be right.
 
@@ -31,7 +31,6 @@ def top_results(
         base: The images.
         published: Printed arrays with their millions of parameters.
         settings: ``out`` may hold tables made anew. ``models`` are data sets.
-        progress: Not told of anything.
     """
     start = time.perf_counter()
     cells: list[Cell] = []

@@ -11,21 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy._run import generator, spawn
-from isotropy.data import (
-    Task,
-    double_spring_pendulum,
-    inertia,
-    lorentz_scattering,
-    o5_invariant,
-)
+from isotropy.data import Task, double_spring_pendulum, inertia, lorentz_scattering, o5_invariant
 from isotropy.groups import orthonormal_span
 from isotropy.reps import Scalar, Symmetry, V
+from isotropy.run import generator, spawn
 from isotropy_papers._planted_scores import least_cosine
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding
-    from isotropy.discovery.generators._algebras import ClassResult
+    from isotropy.discovery.generators import ClassResult
 
 Find = Callable[[Tensor, Tensor, Mapping[str, Any], int], "Found"]
 
@@ -34,11 +28,11 @@ _EXACT = 1e-8
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A task with a symmetry, and what a search for it is told.
+    """A task with a symmetry, and the hints that a search for it gets.
 
     Args:
         task: The task; ``task.also[0]`` is the connected part of its group.
-        told: What ``find_generators`` is told of the class of actions.
+        hints: What ``find_generators`` is given of the class of actions.
         rows: How many rows it has.
         scaling: Whether scalings are in the true algebra of that class as well.
         looks: Other classes to report the algebra of, by name.
@@ -51,7 +45,7 @@ class Problem:
     """
 
     task: Task
-    told: Mapping[str, Any]
+    hints: Mapping[str, Any]
     rows: int
     scaling: bool = False
     looks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -127,12 +121,12 @@ def problems() -> dict[str, Problem]:
     }
 
 
-def searched(problem: Problem, told: Mapping[str, Any], seed: int, find: Find) -> dict[str, Any]:
+def searched(problem: Problem, hints: Mapping[str, Any], seed: int, find: Find) -> dict[str, Any]:
     """Search rows of a task that its ``splits`` of the same seed do not hold.
 
     Args:
         problem: The task.
-        told: What is told of the class of actions.
+        hints: What is known of the class of actions.
         seed: Of the rows and of the search.
         find: The search.
 
@@ -144,13 +138,13 @@ def searched(problem: Problem, told: Mapping[str, Any], seed: int, find: Find) -
     Example:
         >>> problem = problems()["O(5)"]
         >>> truth = Found(dimension=10, estimate=problem.algebra, generators=problem.algebra)
-        >>> told = searched(problem, problem.told, 0, lambda *_: truth)
-        >>> round(told["cosine"], 6), told["exact"], told["confirmed"]
+        >>> found = searched(problem, problem.hints, 0, lambda *_: truth)
+        >>> round(found["cosine"], 6), found["exact"], found["confirmed"]
         (1.0, 1.0, 0.0)
     """
     start = time.perf_counter()
     x, y = problem.task.draw(problem.rows, generator=spawn(generator(seed), 4)[3])
-    found, truth = find(x, y, told, seed), problem.algebra
+    found, truth = find(x, y, hints, seed), problem.algebra
     cosine = exact = 0.0
     if found.estimate is not None and found.estimate.shape[1:] == truth.shape[1:]:
         cosine = least_cosine(found.estimate, truth)
@@ -174,13 +168,13 @@ def _sine(one: Tensor, other: Tensor) -> float:
     return float(np.linalg.norm(b - (b @ a.T) @ a, 2))
 
 
-def find_with_library(x: Tensor, y: Tensor, told: Mapping[str, Any], seed: int) -> Found:
+def find_with_library(x: Tensor, y: Tensor, hints: Mapping[str, Any], seed: int) -> Found:
     """The library's own search.
 
     Args:
         x: Inputs.
         y: Outputs.
-        told: What is told of the class of actions.
+        hints: What is known of the class of actions.
         seed: Of the search.
 
     Example:
@@ -190,7 +184,7 @@ def find_with_library(x: Tensor, y: Tensor, told: Mapping[str, Any], seed: int) 
     """
     from isotropy.discovery.generators import find_generators
 
-    search = find_generators(x.numpy(), y.numpy(), fit_models=False, seed=seed, **told)
+    search = find_generators(x.numpy(), y.numpy(), fit_models=False, seed=seed, **hints)
     finding = next((each for each in search.findings if not each.approximate), None)
     chosen = None if finding is None else _class_of(finding, search.classes)
     classes = tuple(

@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from isotropy._run import generator as make_generator
-from isotropy._run import spawn
-from isotropy.data import SharingTask
 from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
 from isotropy.discovery.sharing._assignment import hard_assignment, rounded
 from isotropy.discovery.sharing._brute_force import shared_solutions
 from isotropy.discovery.sharing._relaxation import averaged, relax_sharing
+from isotropy.run import generator as make_generator
+from isotropy.run import spawn
 from isotropy_papers.augerino import Augerino
 from isotropy_papers.augmentations import LearnedShifts
 from isotropy_papers.fit_augerino import fit_augerino
+from isotropy_papers.sharing_tasks import SharingTask
 
 Labels: TypeAlias = NDArray[np.int64]
 Draw: TypeAlias = Callable[[int, bool, torch.Generator], SharingTask]
@@ -43,7 +43,7 @@ class Runs:
         rng: Where what else is random comes from.
 
     Example:
-        >>> from isotropy.data import noisy_steps
+        >>> from isotropy_papers.sharing_tasks import noisy_steps
         >>> runs = Runs.draw(
         ...     lambda n, test, rng: noisy_steps(4, samples=n, seed=rng), 0, count=2, test_rows=30
         ... )
@@ -60,7 +60,7 @@ class Runs:
         """Draw them.
 
         Args:
-            task: Gives a number of rows, told whether they are for testing.
+            task: Gives a number of rows, given whether they are for testing.
             seed: Of everything random.
             count: How many runs.
             test_rows: Rows to test on.
@@ -113,6 +113,9 @@ class Runs:
             penalty: The weight of both penalties.
             steps: How many steps.
             device: Where.
+
+        Raises:
+            KeyboardInterrupt: If the search was interrupted.
         """
         x = torch.stack([_inputs(task) for task in self.tasks]).to(device)
         y = torch.stack([task.y for task in self.tasks]).to(device)

@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isotropy._run import ProgressCallback
-from isotropy._run import generator as make_generator
-from isotropy.data import SharingTask, shared_means
 from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
 from isotropy.discovery.sharing._assignment import rounded
 from isotropy.discovery.sharing._brute_force import best_partition
 from isotropy.discovery.sharing._relaxation import relax_sharing
 from isotropy.equivariance import partition_distance
+from isotropy.run import ProgressCallback
+from isotropy.run import generator as make_generator
 from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._sharing_cells import mean_cell
+from isotropy_papers.sharing_tasks import SharingTask, shared_means
 
 Labels = NDArray[np.int64]
 
@@ -97,7 +97,7 @@ def case_cells(
 
     Args:
         settings: The seed, ``seeds`` for another number of runs, ``epochs`` for other steps.
-        progress: Told before each part.
+        progress: Called before each part.
         cases: From the ends of columns, such as "K=4", to cases.
         methods: Names of ``METHODS`` or of ``PENALTIES``.
         runs: How many data sets each case has.
@@ -105,6 +105,9 @@ def case_cells(
     Returns:
         Cells with columns "MSE, …" and "PD, …", and the seconds they took. The published ones
         are those of ``TABLE1``, also for the relaxation.
+
+    Raises:
+        ValueError: If a case has no rows to train or to validate on.
 
     Example:
         >>> settings = Settings(seeds=3)
@@ -198,8 +201,8 @@ def _by_brute_force(task: SharingTask, case: Case) -> Labels:
 
 
 _CHOICES: dict[str, Callable[[SharingTask, Case], Labels]] = {
-    "No sharing": lambda task, case: np.arange(case.dimensions),
-    "Oracle": lambda task, case: task.labels,
+    "No sharing": lambda _, case: np.arange(case.dimensions),
+    "Oracle": lambda task, _: task.labels,
     BRUTE_FORCE: _by_brute_force,
-    EVIDENCE: lambda task, case: PartitionEvidence(LeastSquares.of(None, task.y)).best(),
+    EVIDENCE: lambda task, _: PartitionEvidence(LeastSquares.of(None, task.y)).best(),
 }

@@ -58,7 +58,7 @@ def draw_error_and_distance(
     """
     from matplotlib.figure import Figure
 
-    from isotropy_papers._equivariance_pictures import save
+    from isotropy.report import save_figure
 
     rows = list(dict.fromkeys(cell.row for cell in result.cells))
     figure = Figure(figsize=(9.0, 3.6), layout="constrained")
@@ -78,7 +78,7 @@ def draw_error_and_distance(
         axis.set_xlabel(across)
         axis.set_ylabel(name)
         axis.legend(fontsize=7)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 def _draw(axis: Any, row: str, colour: str, points: list[tuple[float, Cell]]) -> None:

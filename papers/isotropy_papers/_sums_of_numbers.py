@@ -10,15 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from isotropy._run import generator
-from isotropy.data import PositionwiseSum, SumOfNumbers, sum_of_numbers
 from isotropy.discovery.sharing import FitOptions, learn_module_sharing
 from isotropy.discovery.sharing._partition_fits import fit_partitions
 from isotropy.discovery.sharing._shared_module import SharedModule
 from isotropy.equivariance import partition_distance
+from isotropy.run import generator
 from isotropy_papers.augerino import Augerino
 from isotropy_papers.augmentations import LearnedPermutations
 from isotropy_papers.fit_augerino import fit_augerino
+from isotropy_papers.sum_of_numbers import PositionwiseSum, SumOfNumbers, sum_of_numbers
 
 TASKS = {"sum": False, "signed sum": True}
 TEST_ROWS = 100_000

@@ -9,13 +9,14 @@ from math import ceil, exp, log
 import torch
 from torch import Tensor
 
-from isotropy._run import generator, spawn
-from isotropy.data import Dataset, as_images, uci_split
+from isotropy.data import Dataset
 from isotropy.evidence import learn_priors
 from isotropy.nn import PathSum
+from isotropy.run import generator, spawn
 from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._residual_conv import ConvNet, Kind, prior_pulls
 from isotropy_papers._training import Recipe, Rows, Training, fit
+from isotropy_papers.uci_tables import as_images, uci_split
 
 TRIALS = 10
 # of prior variances and noise only the ratio moves the mode: σ_b² = 1, the noise is chosen

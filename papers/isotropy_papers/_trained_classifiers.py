@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from isotropy._run import Checkpoint, ProgressCallback
 from isotropy.equivariance import LEE
+from isotropy.run import Checkpoint, ProgressCallback
 from isotropy_papers._classifiers import Classifier, Training, accuracy, train
 from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished
@@ -94,7 +94,7 @@ def study(
         settings: Full: 20 epochs of all training images, two seeds, 512 images measured. Quick: 4
             epochs of 1500 images in smaller batches, one seed, 48 images.
             ``sizes``: one number of training images; ``test_rows``: how many are measured.
-        progress: Told before each classifier.
+        progress: Called before each classifier.
         depends: What else the measured numbers depend on.
 
     Raises:

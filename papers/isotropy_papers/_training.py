@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from isotropy._run import generator, spawn
 from isotropy.reps import Symmetry
+from isotropy.run import generator, spawn
 from isotropy_papers._ensemble import Ensemble, captured, stream_for
 from isotropy_papers._experiment import Schedule
 from isotropy_papers._learned_penalties import PROBES, LearnedPenalties, random_passes

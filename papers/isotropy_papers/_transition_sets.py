@@ -6,11 +6,11 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from isotropy._run import cache_folder
 from isotropy.data import Transitions
 from isotropy.rl import collect_transitions, make_environment
+from isotropy.run import cache_folder
 from isotropy_papers._experiment import Settings
-from isotropy_papers._sac_curves import learning_curves
+from isotropy_papers._sac_curves import AgentPlan, learning_curves
 from isotropy_papers._sac_figure import sac_task
 
 _logger = logging.getLogger(__name__)
@@ -56,17 +56,15 @@ def agent_transitions(id: str, steps: int, seed: int, settings: Settings) -> Tra
     """
 
     def made() -> Transitions:
-        curves = learning_curves(
-            sac_task(id),
-            ["SAC"],
+        plan = AgentPlan(
             seeds=[seed],
             steps=steps,
             judge_every=steps,
             episodes=1,
             random_steps=min(10_000, steps // 10),
-            keep=["SAC"],
             device=settings.device,
         )
+        curves = learning_curves(sac_task(id), ["SAC"], plan, keep=["SAC"])
         return curves.transitions["SAC"]
 
     return transition_set(f"{id}-sac{_AGENT}-{steps}-{seed}", made, settings)

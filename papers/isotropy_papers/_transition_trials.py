@@ -6,21 +6,19 @@ from dataclasses import dataclass
 
 import torch
 
-from isotropy._run import generator, spawn
 from isotropy.data import TransitionChunks, Transitions
-from isotropy.nn import NetworkKind
-from isotropy.rl import (
-    EnvironmentSymmetry,
-    TransitionModel,
-    TransitionRecipe,
-    environment_symmetries,
-    fit_transition_model,
+from isotropy.rl import EnvironmentSymmetry, TransitionModel, environment_symmetry
+from isotropy.run import generator, spawn
+from isotropy_papers._experiment import Settings
+from isotropy_papers._sac_curves import NetworkKind
+from isotropy_papers._transition_sets import agent_transitions, random_transitions
+from isotropy_papers.thesis_symmetries import thesis_symmetries
+from isotropy_papers.transition_errors import (
     rollout_error,
     rollout_errors,
     transition_equivariance_error,
 )
-from isotropy_papers._experiment import Settings
-from isotropy_papers._transition_sets import agent_transitions, random_transitions
+from isotropy_papers.transition_training import TransitionRecipe, fit_transition_model
 
 # kind of network, and whether the symmetry is the simulator's own
 MODELS: dict[str, tuple[NetworkKind, bool]] = {
@@ -77,8 +75,8 @@ def trial_symmetry(id: str, exact: bool) -> EnvironmentSymmetry:
         >>> trial_symmetry("Ant-v5", exact=False).name, trial_symmetry("Ant-v5", exact=True).name
         ('Z(4)', 'D(4)')
     """
-    known = environment_symmetries(id)
-    return known["thesis"] if not exact and "thesis" in known else next(iter(known.values()))
+    published = {} if exact else thesis_symmetries(id)
+    return published["thesis"] if published else environment_symmetry(id)
 
 
 def rollout_trials(id: str, model: str, plan: RolloutPlan, settings: Settings) -> list[list[float]]:

@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from isotropy._run import generator
+from isotropy.run import generator
 
 Stem: TypeAlias = Literal["imagenet", "small"]
 Pooling: TypeAlias = Literal["token", "mean"]

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import generator as make_generator
+from isotropy.run import generator as make_generator
 from isotropy_papers.gumbel_sinkhorn import gumbel_sinkhorn, log_sinkhorn
 
 ShiftBoundary: TypeAlias = Literal["periodic", "zeros"]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import time
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, atomic_write
 from isotropy.bases import pair_orbits
+from isotropy.report import save_figure
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 
 _TURN, _SWAP = torch.tensor([1, 2, 0]), torch.tensor([1, 0, 2])
@@ -25,12 +25,12 @@ _LAYERS = {
 }
 
 
-def run(settings: Settings, progress: ProgressCallback) -> Result:
+def run(_settings: Settings, _progress: ProgressCallback) -> Result:
     """Share the weights of a layer from three units to three.
 
     Args:
-        settings: None are used.
-        progress: Not told of anything.
+        _settings: None are used.
+        _progress: Not called.
 
     Returns:
         How many weights are left.
@@ -69,11 +69,7 @@ def plot(result: Result, path: Path) -> Path:
         axis.set_title(f"{cell.row}: {cell.ours:g}", fontsize=9)
         axis.set_xticks(range(3), ["in 1", "in 2", "in 3"])
         axis.set_yticks(range(3), ["out 1", "out 2", "out 3"])
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    return save_figure(figure, path)
 
 
 EXPERIMENT = Experiment(

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers._search_epsilons import draw_epsilons, epsilon_results
 from isotropy_papers._search_found import found_results

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._search_selection import (
     INTERVAL_NOTE,
@@ -26,7 +26,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             and keeps each table in ``out`` as it ends: one that is there is not made again, and
             basu2021/strategies and the figures read it with the same ``out``. ``models`` are data
             sets such as "mnist Aug1".
-        progress: Told of each seed.
+        progress: Called for each seed.
 
     Returns:
         Accuracies and parameters of the five best networks of each data set.
@@ -38,7 +38,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         raise ValueError("expected a folder for the tables of a full run (--out), got none")
     start = time.perf_counter()
     sets = {f"{base} {one}": (base, one) for base in BASES for one in AUGMENTATIONS}
-    cells, listed, told = [], [], ""
+    cells, listed, trained = [], [], ""
     for name in settings.chosen(list(sets)):
         table = table_of(own_plan(*sets[name], 4000), settings, progress)
         validation, test = scores(table, best_epoch=False)
@@ -54,9 +54,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             cells.append(Cell(row, "thousand parameters", table.parameters[number] / 1e3))
         names = "; ".join(str(table.networks[k]) for k in best)
         listed.append(f"{name}: {names}")
-        told = f"{len(table.networks)} networks, {table.seeds} seeds, {table.epochs} epochs"
+        trained = f"{len(table.networks)} networks, {table.seeds} seeds, {table.epochs} epochs"
     notes = (
-        f"the five best of {told}, 4000 training rows, by mean validation accuracy; percent",
+        f"the five best of {trained}, 4000 training rows, by mean validation accuracy; percent",
         INTERVAL_NOTE,
         *listed,
     )

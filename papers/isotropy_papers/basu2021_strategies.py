@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._search_replays import CHILDREN, PUBLISHED_DQN, STRATEGIES, Replays, Search
 from isotropy_papers._search_tables import AUGMENTATIONS, BASES
@@ -19,7 +19,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: Quick: two searches of three strategies on one data set. Full: 20 searches of all
             five on twelve. ``seeds`` gives another number; ``models`` are strategies and data sets,
             such as "lattice" and "fashion-mnist Aug5"; ``out`` may hold tables, and keeps searches.
-        progress: Told before each search.
+        progress: Called before each search.
 
     Returns:
         Children needed, their ratio to the published search's, and accuracies in percent.

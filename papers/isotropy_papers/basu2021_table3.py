@@ -6,9 +6,9 @@ import time
 
 import torch
 
-from isotropy._run import ProgressCallback
 from isotropy.groups import GRID_TRANSFORMATIONS, grid_transformations
-from isotropy.nn import GridNetwork, grid_sharing
+from isotropy.nn import GridNetwork
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._search_published import CODE_ORDER, TABLE_3
 
@@ -17,12 +17,12 @@ _GRIDS = (28, 20, 20)
 COUNTED_BIASES = 800  # by the paper, which has two
 
 
-def run(settings: Settings, progress: ProgressCallback) -> Result:
+def run(_settings: Settings, _progress: ProgressCallback) -> Result:
     """Count the parameters of the paper's networks and of ours.
 
     Args:
-        settings: None are used.
-        progress: Not told of anything.
+        _settings: None are used.
+        _progress: Not called.
 
     Returns:
         Millions of parameters; how many hidden units differ.
@@ -77,7 +77,7 @@ def _trained(name: str, step: int | None, *, published: bool) -> int:
 
 def _different_units(name: str, step: int | None) -> int:
     """How many hidden units of the first layer have weights of their own."""
-    labels = grid_sharing(grid_transformations([name], step=step), _GRIDS)[0]
+    labels = GridNetwork.sharing(grid_transformations([name], step=step), _GRIDS)[0]
     return len(torch.unique(labels, dim=0))
 
 

@@ -16,8 +16,9 @@ from torch import Tensor
 from torch.nn import functional
 
 from isotropy.discovery.search import SearchSpace, State, Training
-from isotropy.groups import Monomial, components
-from isotropy.nn import grid_sharing
+from isotropy.groups import Monomial
+from isotropy.groups._connected_components import components
+from isotropy.nn._grid_network import grid_sharing
 
 _EVALUATED = 2500  # rows at once
 

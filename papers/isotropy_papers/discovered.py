@@ -1,4 +1,4 @@
-"""Continuous symmetry found in data alone, and networks that have it beside those told of it."""
+"""Continuous symmetry found in data alone, and networks that have it beside those given it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,12 @@ from math import ceil, exp, log
 from operator import mul
 from typing import Any
 
-from isotropy._run import ProgressCallback
 from isotropy.groups import DirectProduct, Scaling, Trivial
 from isotropy.reps import Symmetry
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
-from isotropy_papers._searched_tasks import (
-    Find,
-    Problem,
-    find_with_library,
-    problems,
-    searched,
-)
+from isotropy_papers._searched_tasks import Find, Problem, find_with_library, problems, searched
 from isotropy_papers._statistics import mean_95, median_interval
 from isotropy_papers._training import Recipe, fit
 from isotropy_papers.finzi2023_figure2_5 import _Fit
@@ -39,7 +33,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` are names of tasks. Full: every task, one search for each of five
             seeds, 384 channels, 1000 training rows. Quick: O(5) and inertia, one search, two
             seeds, 128 channels, 300 steps.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         What the searches found, and test errors. Nothing was published.
@@ -52,8 +46,8 @@ def compare(settings: Settings, progress: ProgressCallback, find: Find) -> Resul
 
     Args:
         settings: See ``run``.
-        progress: Told before each part.
-        find: From inputs, outputs, what is told and a seed to what is found.
+        progress: Called before each part.
+        find: From inputs, outputs, hints and a seed to what is found.
 
     Example:
         >>> from isotropy_papers._searched_tasks import Found
@@ -78,11 +72,11 @@ def compare(settings: Settings, progress: ProgressCallback, find: Find) -> Resul
     depends |= {"epochs": settings.epochs, "full": settings.full, "seed": settings.seed}
     parts = Finished("discovered", depends, settings, progress)
     asked = {
-        name: [(f"search {seed}", known[name].told, seed) for seed in _searches(settings, seeds)]
+        name: [(f"search {seed}", known[name].hints, seed) for seed in _searches(settings, seeds)]
         for name in names
     }
     looks = {
-        name: [(look, told, settings.seed) for look, told in known[name].looks.items()]
+        name: [(look, hints, settings.seed) for look, hints in known[name].looks.items()]
         for name in (names if settings.full else [])
     }
     found = _found(parts, known, asked, find)
@@ -118,9 +112,9 @@ def _found(
 ) -> dict[str, dict[str, Any]]:
     """What each search of each task found."""
     jobs = {
-        f"{name}, {label}": (known[name], told, seed)
+        f"{name}, {label}": (known[name], hints, seed)
         for name, searches in asked.items()
-        for label, told, seed in searches
+        for label, hints, seed in searches
     }
     done = parts.get(list(jobs), lambda labels: [searched(*jobs[label], find) for label in labels])
     return {

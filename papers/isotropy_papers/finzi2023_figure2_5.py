@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback
 from isotropy.data import Scaling, Task, inertia, lorentz_scattering, o5_invariant
 from isotropy.nn import EMLP, MLP
+from isotropy.run import ProgressCallback
 from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._experiment import Cell, Experiment, Result, Schedule, Settings
 from isotropy_papers._finished import Finished
@@ -55,7 +55,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: Full: three layers of 384 channels, min(900000/N, 1000) epochs, ten seeds.
             Quick: 128 channels, 400 steps of 100 rows, one seed, 100 and 1000 rows, and of the
             EMLPs only those of the largest group.
-        progress: Told before each cell.
+        progress: Called before each cell.
 
     Returns:
         The median test error over seeds, beside the published mean.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._pendulum import FINE_STEP, GROUPS, INTERVAL, measured_models
 from isotropy_papers._statistics import mean_interval
@@ -20,7 +20,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: Quick takes only O(2) and no symmetry.
-        progress: Told before each model.
+        progress: Called before each model.
 
     Returns:
         For each model the error of the angular momentum, its drift at two steps of the

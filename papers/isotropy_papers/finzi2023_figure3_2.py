@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from isotropy._run import ProgressCallback, atomic_write
+from isotropy.report import save_figure
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._learned_trials import LEARNED, learned_errors
@@ -60,7 +60,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             (pendulum), three hidden layers, 500 epochs (published: 1000 for the pendulum). Quick:
             inertia alone unless models are given, two seeds, fewer rows, narrower networks, 20
             epochs.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         Five numbers for each box of the figure; nothing was published as numbers.
@@ -102,7 +102,7 @@ def trained_models(
 
     Args:
         settings: What is asked for.
-        progress: Told before each part.
+        progress: Called before each part.
         learned: Whether to train those with learned priors, too.
 
     Returns:
@@ -234,11 +234,7 @@ def plot(result: Result, path: Path) -> Path:
                 axis.set_yscale("log")
             axis.set_title(f"{task}, {level}")
             axis.set_ylabel("test MSE" if j == 0 else "")
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    return save_figure(figure, path)
 
 
 EXPERIMENT = Experiment(

@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, Step
-from isotropy.equivariance import aliasing_lee, image_action, lee
+from isotropy.equivariance import image_action, lee
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._photographs import pink_noise
+from isotropy_papers.aliasing import aliasing_lee
 
 _HARMONICS = 8
 _FINE = 2**12  # samples of one period, for amplitudes
@@ -36,7 +37,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: ``models`` chooses activations; quick and full are the same.
-        progress: Told before each activation.
+        progress: Called before each activation.
 
     Returns:
         For each activation: the amplitudes of the harmonics of the activation of sin x; its LEE
@@ -116,7 +117,7 @@ def plot(result: Result, path: Path) -> Path:
     """
     from matplotlib.figure import Figure
 
-    from isotropy_papers._equivariance_pictures import save
+    from isotropy.report import save_figure
 
     rows = list(dict.fromkeys(cell.row for cell in result.cells))
     figure = Figure(figsize=(1.0 + 1.7 * len(rows), 2.6), layout="constrained")
@@ -133,7 +134,7 @@ def plot(result: Result, path: Path) -> Path:
         axis.set_title(row)
         axis.set_xlabel("harmonic")
     axes[0].set_ylabel("amplitude")
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 EXPERIMENT = Experiment(

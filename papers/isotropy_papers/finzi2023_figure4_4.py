@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback
 from isotropy.equivariance import layerwise, layerwise_eq_t
 from isotropy.equivariance._kinds import kind_of_module
+from isotropy.run import ProgressCallback
 from isotropy_papers._classifiers import Classifier
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
@@ -40,7 +40,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: Full: EfficientNet-Lite 0 to 2 as trained on ImageNet, 20 photographs, and a
             small ResNet, ViT and Mixer trained on CIFAR-10. Quick: Lite0, 2 photographs, and small
             networks at random. ``test_rows``: how many images.
-        progress: Told before each network and transformation.
+        progress: Called before each network and transformation.
 
     Returns:
         The shares of kinds of layers for five transformations, and by LEE, EQ-T and EQ-T_frac with
@@ -233,13 +233,13 @@ def _verdicts(tables: dict[tuple[str, str], dict[str, float]]) -> list[str]:
         by_kind = tables[name, _ACTIONS[0]]
         largest = max(by_kind, key=lambda kind: by_kind[kind])
         if "embedding" in by_kind:
-            said = "embedding patches contributes most"
+            claim = "embedding patches contributes most"
             ours = f"{by_kind['embedding']:.0%}, most is of {largest}"
         else:
-            said = "much is of downsampling and non-linearities"
+            claim = "much is of downsampling and non-linearities"
             much = ("strided convolution", "pooling", "activation")
             ours = f"{sum(by_kind.get(kind, 0.0) for kind in much):.0%}"
-        notes.append(f"{name}: the thesis says that {said}; ours: {ours}")
+        notes.append(f"{name}: the thesis says that {claim}; ours: {ours}")
     name = name_of(0)
     if (name, _ACTIONS[0]) in tables:
         first = tables[name, _ACTIONS[0]]

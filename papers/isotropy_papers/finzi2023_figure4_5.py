@@ -7,8 +7,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback
 from isotropy.equivariance import consistency, image_action, lee, sampled_equivariance
+from isotropy.run import ProgressCallback
 from isotropy_papers._classifiers import Classifier
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._image_sets import ImageSet, found_folder
@@ -50,7 +50,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: See `isotropy_papers._trained_classifiers.study`. Full takes more and wider
             networks, and EfficientNet-Lite 0 to 2.
-        progress: Told before each network.
+        progress: Called before each network.
 
     Returns:
         For each network its accuracy and the measures. Nothing was published as numbers.

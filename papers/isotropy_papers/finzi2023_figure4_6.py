@@ -6,8 +6,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback
 from isotropy.equivariance import lee
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._image_sets import ImageSet
 from isotropy_papers._pretrained import study_pretrained
@@ -43,7 +43,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: See `isotropy_papers._trained_classifiers.study`.
-        progress: Told before each network.
+        progress: Called before each network.
 
     Returns:
         For each case and network the LEE under translation and the accuracy. Nothing was
@@ -99,16 +99,16 @@ def _verdict(cells: list[Cell], cases: dict[str, tuple[str, ...]]) -> list[str]:
     if not factors:
         return []
     stated = ", ".join(f"{case} ×{factor:.2f}" for case, factor in factors.items())
-    said = (
+    claim = (
         "the thesis says that BlurPool lowers the error, and size, data and recipe by more; ours, "
         f"from the first network of a case to the last, or the better recipe: {stated}"
     )
     if "BlurPool" not in factors or len(factors) < 2:
-        return [said]
+        return [claim]
     blur = factors.pop("BlurPool")
     more = [case for case, factor in factors.items() if factor < min(1.0, blur)]
     return [
-        f"{said}; BlurPool {'lowers' if blur < 1 else 'does not lower'} it here, and more is done "
+        f"{claim}; BlurPool {'lowers' if blur < 1 else 'does not lower'} it here, and more is done "
         f"by {', '.join(more) if more else 'none of the others'}"
     ]
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback
-from isotropy.equivariance import equivariance_gap
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._image_sets import ImageSet, digest_of, found_folder, like, unlabelled
 from isotropy_papers._photographs import pink_noise
@@ -19,6 +18,7 @@ from isotropy_papers._trained_classifiers import (
     of_lee,
     study,
 )
+from isotropy_papers.equivariance_gap import equivariance_gap
 
 _TRAIN, _TEST, _NOISE = "train", "test", "1/f noise"
 _OTHERS = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
@@ -33,7 +33,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: See `isotropy_papers._trained_classifiers.study`.
-        progress: Told before each network.
+        progress: Called before each network.
 
     Returns:
         For each network the LEE under translation on each set. Nothing was published as numbers.

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy._run import ProgressCallback
-from isotropy.certificates import finite_hypothesis
+from isotropy.certificates import smallest_bound
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -31,7 +31,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` chooses panels a or b, ``sizes`` the dimensions d, ``channels`` the
             width k of the ConvNet in full. Full: CIFAR-10 and ConvNet. Quick: small digits and
             LeNet-5.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
 
     Returns:
         (a) For shares of the rows: the bound of the network trained on them, without any further
@@ -56,7 +56,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             points[_row_b(d)] = Point(model, "images", {**search, "d": d})
     data = base_set(settings, "cifar10")
     found, seconds = certified_points(
-        "finzi2023/figure5.1", points, lambda name: data, settings, progress
+        "finzi2023/figure5.1", points, lambda _: data, settings, progress
     )
     cells = []
     for share in shares if "a" in wanted else ():
@@ -98,7 +98,7 @@ def _row_b(d: int) -> str:
 def _prior_cells(row: str, found: dict[str, float], theirs: float | None) -> list[Cell]:
     n = round(found["n"])
     errors = round(found["train_error"] / 100 * n)
-    hoeffding = 100 * finite_hypothesis(errors, n, 0, _DELTA)
+    hoeffding = 100 * smallest_bound(errors, n, 0, _DELTA, kinds="finite_hypothesis").value
     return [
         Cell(row, "bound %", found["bound"], theirs),
         Cell(row, "Hoeffding %", hoeffding),

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback
 from isotropy.certificates import PROJECTORS, architecture, projector
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -42,7 +42,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             dimensions d, ``channels`` the width k of the ConvNet in full. Full: CIFAR-10 and
             ConvNet; on a GPU, Fashion-MNIST from a start trained on CIFAR-10, too. Quick: small
             digits and LeNet-5.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
 
     Returns:
         Bound, errors and bits for every projector and d, and milliseconds of P w; nothing was
@@ -140,9 +140,7 @@ def trained_elsewhere(
         settings: The seed and the device.
         prior_epochs: Passes over the images.
     """
-    from isotropy.certificates import Goal
-    from isotropy.certificates._initial import initial_parameters
-    from isotropy.certificates._prior_training import trained_start
+    from isotropy.certificates import Goal, initial_parameters, trained_start
 
     images, labels = data.train
     classes = int(labels.max()) + 1
@@ -175,12 +173,15 @@ def _shapes(model: str, data: ImageSet) -> dict[str, torch.Size]:
 
 def _most(kind: str, shapes: dict[str, torch.Size]) -> int:
     """The most dimensions that a projector has."""
-    from isotropy.certificates._film_projector import film_parameters
-
     total = sum(shape.numel() for shape in shapes.values())
-    if kind == "film":
-        return sum(shapes[name].numel() for name in film_parameters(shapes))
+    if kind == "film":  # scales and shifts of normalisation layers, and the head
+        return sum(shape.numel() for name, shape in shapes.items() if _has_film(name, shapes))
     return 2 * isqrt(total) - 1 if kind == "kronecker-sum" else total
+
+
+def _has_film(name: str, shapes: dict[str, torch.Size]) -> bool:
+    weight = shapes.get(f"{name.rpartition('.')[0]}.weight", ())
+    return name.startswith("head.") or len(weight) == 1
 
 
 def plot(result: Result, path: Path) -> Path:

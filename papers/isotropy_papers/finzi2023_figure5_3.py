@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy._run import ProgressCallback
 from isotropy.certificates import architecture
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -35,7 +35,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` chooses CNN or MLP, ``sizes`` the dimensions d. Full: CIFAR-10,
             ConvNet with k = 46 and three layers of 150 units. Quick: small digits, LeNet-5 and
             three layers of 123 units.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
 
     Returns:
         Bound, errors and bits at every d; the thesis says that all bounds with shuffled labels

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from isotropy._run import ProgressCallback
 from isotropy.equivariance import Layerwise, layerwise, lee
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import ImageSet, digest_of
@@ -42,7 +42,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: See `isotropy_papers._trained_classifiers.study`. The estimator: full takes a
             ResNet-18 of 1000 classes at 224 pixels, quick a narrow one of 100 classes at 64.
-        progress: Told before each network.
+        progress: Called before each network.
 
     Returns:
         For each classifier its LEE under three transformations; for the largest layers of a random

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -28,7 +28,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` chooses shares ("20 % of rows"), ``sizes`` the dimensions d beside 0,
             ``channels`` the width k of the ConvNet in full. Full: CIFAR-10 and ConvNet. Quick:
             small digits and LeNet-5.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
 
     Returns:
         Bound, errors and bits for every share and d, and the best d of each share.
@@ -50,7 +50,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     }
     data = base_set(settings, "cifar10")
     found, seconds = certified_points(
-        "finzi2023/figureA.4", points, lambda name: data, settings, progress
+        "finzi2023/figureA.4", points, lambda _: data, settings, progress
     )
     cells = []
     for name in chosen:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from isotropy._run import ProgressCallback
 from isotropy.certificates import architecture
-from isotropy.data import rotated
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -21,6 +20,7 @@ from isotropy_papers._certificate_plots import (
 )
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._image_sets import ImageSet
+from isotropy_papers.digit_tasks import rotated
 
 NETWORKS = ("lenet5", "convnet", "resnet20")
 SAMPLES = ("rotated", "upright")
@@ -35,7 +35,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` chooses networks (lenet5 and "lenet5 equivariant p4" unless given),
             ``sizes`` the dimensions d. Full: 12,000 turned digits of MNIST, and all 60,000 upright.
             Quick: small digits.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
 
     Returns:
         Bound, errors and bits at every d; the bits that name the group; and by how much the best

@@ -7,14 +7,8 @@ from typing import Any
 
 import torch
 
-from isotropy._run import ProgressCallback
-from isotropy.certificates import (
-    Certificate,
-    DescriptionLength,
-    architecture,
-    certify,
-    description_length,
-)
+from isotropy.certificates import Certificate, architecture, certify
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -27,6 +21,7 @@ from isotropy_papers._certificate_plots import (
 from isotropy_papers._certificate_trials import trial
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._image_sets import ImageSet
+from isotropy_papers.description_length import DescriptionLength, description_length
 
 KILOBYTE = 8192  # bits, as the thesis counts
 # published up to 192; wider ones take long to verify in float64
@@ -45,7 +40,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` chooses widths ("k=16"), ``sizes`` the dimensions d among which each
             width takes its best. Full: CIFAR-10 and ConvNet. Quick: small digits, and an MLP of
             three layers of k units.
-        progress: Told before each certificate.
+        progress: Called before each certificate.
 
     Returns:
         For each width the best bound, its d and bits, and the least K(h) + NLL in KB, beside the
@@ -67,7 +62,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     found, seconds = certified_points(
         "finzi2023/figureA.6",
         points,
-        lambda name: data,
+        lambda _: data,
         settings,
         progress,
         lambda point, sample: described(point, sample, settings),

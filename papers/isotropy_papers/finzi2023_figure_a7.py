@@ -7,8 +7,8 @@ from pathlib import Path
 
 import torch
 
-from isotropy._run import ProgressCallback, generator
 from isotropy.certificates import architecture
+from isotropy.run import ProgressCallback, generator
 from isotropy_papers._certificate_plots import (
     QUICK_NOTE,
     Panel,
@@ -38,7 +38,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` chooses widths ("k=16"); ``sizes`` has the one dimension d. Full:
             CIFAR-10, ResNet-20 and d = 35,000. Quick: small digits, an MLP of two layers of k
             units and d = 100.
-        progress: Told before each network.
+        progress: Called before each network.
 
     Returns:
         For each width the test error of a network all of whose weights were trained, and bound
@@ -64,7 +64,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         points[f"d weights, {name}"] = Point(model, "noisy", {**search, "d": d})
     data = noisy_labels(base_set(settings, "cifar10"))
     found, seconds = certified_points(
-        "finzi2023/figureA.7", points, lambda name: data, settings, progress
+        "finzi2023/figureA.7", points, lambda _: data, settings, progress
     )
     shape = tuple(data.train[0].shape[1:])
     cells = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._residual_trials import STRICT_PENALTY
 from isotropy_papers._statistics import median_interval
@@ -16,7 +16,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: As for ``finzi2023/figure3.2``, whose finished parts are used.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         The median test error for each strength λ, beside those of MLP and EMLP.

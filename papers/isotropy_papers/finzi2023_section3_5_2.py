@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, generator
 from isotropy.groups import O
 from isotropy.reps import Symmetry
+from isotropy.run import ProgressCallback, generator
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._residual_trials import Trials, inertia_task
@@ -29,7 +29,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: Full: ten members, 384 channels, 500 epochs. Quick: two members, 96 channels,
             20 epochs.
-        progress: Told before each ensemble.
+        progress: Called before each ensemble.
 
     Returns:
         The median over members of the equivariance error of Eq. 3.3, least and most as the

@@ -6,21 +6,16 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from isotropy._run import ProgressCallback, generator, spawn
 from isotropy.data import Transitions
-from isotropy.nn import NetworkKind
-from isotropy.rl import (
-    TransitionModel,
-    TransitionRecipe,
-    environment_symmetry,
-    fit_transition_model,
-    group_images,
-    one_step_error,
-)
+from isotropy.rl import TransitionModel, environment_symmetry
+from isotropy.run import ProgressCallback, generator, spawn
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
+from isotropy_papers._sac_curves import NetworkKind
 from isotropy_papers._statistics import mean_interval
 from isotropy_papers._transition_sets import random_transitions
+from isotropy_papers.transition_errors import group_images, one_step_error
+from isotropy_papers.transition_training import TransitionRecipe, fit_transition_model
 
 
 @dataclass(frozen=True)
@@ -76,7 +71,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: ``sizes`` are the numbers of transitions, ``channels`` the width of the two
             hidden layers; a full run has more seeds and environments than Ant.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         The error of predicted changes, one step ahead, for each environment and model.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._pendulum import measured_models
 from isotropy_papers._statistics import mean_interval
@@ -18,7 +18,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: Quick takes only O(2) and no symmetry.
-        progress: Told before each model.
+        progress: Called before each model.
 
     Returns:
         The geometric mean of relative errors, averaged over seeds, beside the published one.

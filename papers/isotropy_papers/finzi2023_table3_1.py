@@ -5,8 +5,7 @@ from __future__ import annotations
 from statistics import geometric_mean
 from typing import Any, get_args
 
-from isotropy._run import ProgressCallback
-from isotropy.data import uci_names
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import image_set
@@ -15,6 +14,7 @@ from isotropy_papers._residual_conv import Kind
 from isotropy_papers._statistics import mean_interval
 from isotropy_papers._table_trials import NOISES, RATES, TRIALS, Trials
 from isotropy_papers._training import Recipe
+from isotropy_papers.uci_tables import uci_names
 
 _ID = "finzi2023/table3.1"
 _KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -41,7 +41,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             epochs, no CIFAR-10. ``models`` are "MLP", "RPP", "Conv" and "RPP learned" for the
             tables, "CIFAR-10 MLP" and so on for images; ``channels``: 32 (quick: 16)
             for tables, 16 in the first layers for images.
-        progress: Told before each cell, and of each epoch of CIFAR-10.
+        progress: Called before each cell, and of each epoch of CIFAR-10.
 
     Returns:
         Mean squared errors in the units of the tables and percentages of wrong classes, means over

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, Step
-from isotropy.rl import DynamicsError, dynamics_error
+from isotropy.rl import EnvironmentSymmetry, dynamics_error, environment_symmetry
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
+from isotropy_papers.thesis_symmetries import thesis_symmetries
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Claim:
 
     Args:
         environment: The id of the environment.
-        symmetry: Its name among ``environment_symmetries``.
+        symmetry: Its name among ``known_environments``, or ``thesis_symmetries``.
         what: What is done, in words.
         claimed: What the thesis says of it.
     """
@@ -28,6 +30,11 @@ class Claim:
     symmetry: str
     what: str
     claimed: str
+
+    def group(self) -> EnvironmentSymmetry:
+        """The symmetry itself."""
+        published = thesis_symmetries(self.environment)
+        return published.get(self.symmetry) or environment_symmetry(self.environment, self.symmetry)
 
 
 CLAIMS = (
@@ -56,7 +63,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: ``test_rows`` states of random episodes, 200 or in full 1000; ``models`` are
             ids of environments.
-        progress: Told before each symmetry.
+        progress: Called before each symmetry.
 
     Returns:
         For each symmetry the median error of one step without and with contact, relative to how
@@ -78,8 +85,13 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         with warnings.catch_warnings():
             # the older version is measured on purpose
             warnings.filterwarnings("ignore", ".*out of date.*", DeprecationWarning)
-            found = dynamics_error(claim.environment, claim.symmetry, n=states, seed=settings.seed)
-        cells += _cells(claim, found)
+            found = dynamics_error(claim.environment, claim.group(), n=states, seed=settings.seed)
+        values = (
+            found.errors[~found.contact],
+            found.errors[found.contact],
+            found.reward_differences / found.reward_spread,
+        )
+        cells += _cells(claim, values)
     notes = (
         f"median over {states} states of random episodes and the elements of the group, one step "
         "each: the error of the next state relative to how far the step went; reward: the "
@@ -96,14 +108,9 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     return Result("finzi2023/table3.2", cells, time.perf_counter() - start, notes)
 
 
-def _cells(claim: Claim, found: DynamicsError) -> list[Cell]:
+def _cells(claim: Claim, values: Sequence[Tensor]) -> list[Cell]:
     row = f"{claim.environment}: {claim.what} (thesis: {claim.claimed})"
     exact = 0.0 if claim.claimed.startswith("exact") else None
-    values = (
-        found.errors[~found.contact],
-        found.errors[found.contact],
-        found.reward_differences / found.reward_spread,
-    )
     return [
         _cell(row, column, errors, exact if column != "reward" else None)
         for column, errors in zip(_COLUMNS, values, strict=True)

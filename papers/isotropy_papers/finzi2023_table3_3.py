@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._statistics import mean_interval
@@ -28,10 +28,13 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             used, 10⁶ as published; ``channels`` the width of the two hidden layers,
             ``test_rows`` the number of held-out trajectories. Transitions that were saved
             earlier are found in ``data`` or the cache (``transitions/<name>.npz``).
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         Relative errors in percent, and how far the models are from commuting with the group.
+
+    Raises:
+        ValueError: If more than one number of agent steps is asked for.
     """
     if settings.sizes is not None and len(settings.sizes) != 1:
         raise ValueError(f"expected one number of agent steps, got {list(settings.sizes)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_rows import (
     Row,
     cells_of,
@@ -46,7 +46,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: Full: MNIST, Fashion-MNIST and CIFAR-10 on a GPU. Quick: small digits, a
             perceptron. ``models`` are names of rows; ``epochs`` replaces the passes of every
             phase of training; certificates are saved in ``out``.
-        progress: Told of each row and of each epoch.
+        progress: Called for each row and of each epoch.
 
     Returns:
         Bound, size and errors of each certificate.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_rows import BOUND, TEST, Row, certified, notes_of, prior_rows
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 
@@ -26,7 +26,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: Full: MNIST, Fashion-MNIST and CIFAR-10 on a GPU. Quick: small digits, a
             perceptron. ``models`` are names such as "MNIST prior from 50 %"; ``epochs`` replaces
             the passes of training; certificates are saved in ``out``.
-        progress: Told of each row and of each epoch.
+        progress: Called for each row and of each epoch.
 
     Returns:
         The smallest bound for each set, the share that gives it, and the test error.

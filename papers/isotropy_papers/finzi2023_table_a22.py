@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_rows import Row, cells_of, certified, notes_of, prior_rows
 from isotropy_papers._experiment import Experiment, Result, Settings
 
@@ -28,7 +28,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: Full: MNIST, Fashion-MNIST and CIFAR-10 on a GPU, d = 0 and 100. Quick: small
             digits, a perceptron, d = 0 and 10. ``models`` are names of rows; ``epochs`` replaces
             the passes of every phase of training; certificates are saved in ``out``.
-        progress: Told of each row and of each epoch.
+        progress: Called for each row and of each epoch.
 
     Returns:
         Bound, size and errors of each certificate.

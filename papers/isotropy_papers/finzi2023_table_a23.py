@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_rows import Row, cells_of, certified, notes_of, subspace_rows
 from isotropy_papers._experiment import Experiment, Result, Settings
 
@@ -56,7 +56,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             rows, hours on a GPU. Quick: small digits, a perceptron, 600 steps. ``models`` are
             names of rows; ``epochs`` replaces the steps and the passes of every phase;
             certificates are saved in ``out``.
-        progress: Told of each row and of each epoch.
+        progress: Called for each row and of each epoch.
 
     Returns:
         Bound, size and errors of each certificate.

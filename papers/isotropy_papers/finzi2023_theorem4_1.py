@@ -7,9 +7,10 @@ import time
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, Step, generator
-from isotropy.equivariance import aliasing_lee, image_action, lie_derivative, theorem_4_1
+from isotropy.equivariance import image_action, lie_derivative
+from isotropy.run import ProgressCallback, Step, generator
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
+from isotropy_papers.aliasing import aliasing_lee, theorem_4_1
 
 _SIZE = 16
 _FACTORS = {"both axes": (2, 2), "columns": (1, 2), "rows": (2, 1)}
@@ -22,7 +23,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: The seed of the image; quick and full are the same.
-        progress: Told before each way of subsampling.
+        progress: Called before each way of subsampling.
 
     Returns:
         For every second pixel along both axes, or along one, and four directions: the mean

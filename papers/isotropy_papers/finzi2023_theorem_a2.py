@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, generator, spawn
 from isotropy.groups import O
 from isotropy.nn import EMLP
 from isotropy.reps import Scalar, V
+from isotropy.run import ProgressCallback, generator, spawn
 from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
@@ -33,7 +33,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     Args:
         settings: Full: 384 channels, 200 epochs, ten seeds. Quick: 36, 30 and two.
-        progress: Told before each model.
+        progress: Called before each model.
 
     Returns:
         For each model R² on the test rows, and the range of its outputs over the inputs beside

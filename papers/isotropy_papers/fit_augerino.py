@@ -10,7 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback, Step
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers.augerino import Augerino
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
@@ -74,7 +74,7 @@ def fit_augerino(
         epochs: The most steps.
         patience: Epochs without a better score after which to stop; ``None`` makes all.
         seed: Of the transformations; ``None`` goes on with the augmentation's own generator.
-        progress: Told after each epoch.
+        progress: Called after each epoch.
 
     Raises:
         ValueError: If the rows are empty, not finite or of other numbers in x and y, or if

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from isotropy._run import generator as make_generator
+from isotropy.run import generator as make_generator
 
 
 def sinkhorn(log_alpha: Tensor, iterations: int = 20) -> Tensor:
@@ -42,6 +42,9 @@ def log_sinkhorn(log_alpha: Tensor, iterations: int = 20) -> Tensor:
 
     Returns:
         Shape ``(*, n, n)``, differentiable.
+
+    Raises:
+        ValueError: If the matrices are not square or there are no iterations.
 
     Example:
         >>> log_sinkhorn(torch.tensor([[0.0, -500.0], [-500.0, 0.0]]))

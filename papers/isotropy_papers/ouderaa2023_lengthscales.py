@@ -10,12 +10,11 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import ProgressCallback
-from isotropy._run import generator as make_generator
 from isotropy.discovery.layerwise import layer_types
 from isotropy.evidence import learn_priors
-from isotropy.nn import PathSum, SparseConv2d, SparseLinear
-from isotropy.nn._radial_basis import lengthscales
+from isotropy.nn import PathSum, SparseConv2d, SparseLinear, lengthscales
+from isotropy.run import ProgressCallback
+from isotropy.run import generator as make_generator
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._layerwise_runs import mean_cell
@@ -232,7 +231,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: ``models`` are the ways of learning; a quick run leaves some out. ``sizes`` is the
             number of training images. Full: larger images, longer, five seeds.
-        progress: Told before each network.
+        progress: Called before each network.
 
     Returns:
         Lengthscales, equivariance errors, evidence and accuracy, by task and way.

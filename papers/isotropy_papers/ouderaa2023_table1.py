@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._layerwise_runs import (
     QUADRANTS,
@@ -40,7 +40,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: ``models`` are columns; a quick run leaves out FC and takes α = 2 (``channels``).
             Full: 60 epochs (published: 1000), or ``epochs``, of all training images.
-        progress: Told of each epoch.
+        progress: Called for each epoch.
 
     Returns:
         Test accuracy in percent, and the number of parameters at α = 10.

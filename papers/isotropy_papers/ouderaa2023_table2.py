@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._layerwise_runs import (
     CIFAR,
@@ -51,7 +51,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` are rows; a quick run takes some of them, at α = 2 (``channels``).
             Full: 60 epochs (published: 4000), or ``epochs``, with shifts and
             flips.
-        progress: Told of each epoch.
+        progress: Called for each epoch.
 
     Returns:
         NLL and accuracy (percent) on test images, −log evidence for each training image, and the

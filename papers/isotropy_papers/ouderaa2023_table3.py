@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._layerwise_runs import (
     Job,
@@ -41,7 +41,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` are rows; a quick run takes those of MNIST, at α = 1 (``channels``).
             Full, at α = 2: 60 epochs (published: 1000 of MNIST, 4000 of CIFAR-10), or ``epochs``;
             CIFAR-10 with shifts and flips.
-        progress: Told of each epoch.
+        progress: Called for each epoch.
 
     Returns:
         NLL and accuracy (percent) on test images, −log evidence for each training image, and the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._layerwise_runs import Job, Net, held_back_plan, mean_cell, quick_plan, studied
 
@@ -38,7 +38,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models``: "FC+CONV", as published, or "F-FC+CONV", which a quick run takes, at
             α = 2 (``channels``). Full: 60 epochs (published: 4000), or ``epochs``, with shifts and
             flips.
-        progress: Told of each epoch.
+        progress: Called for each epoch.
 
     Returns:
         For each layer and path the prior precision, the mean square of its weights, and the

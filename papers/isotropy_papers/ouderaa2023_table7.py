@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._layerwise_runs import (
     CIFAR,
@@ -46,7 +46,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: ``models`` are the rows that are trained; a quick run trains those of equal
             channels, at α = 2 (``channels``). Full: 60 epochs (published: 4000), or ``epochs``,
             with shifts and flips.
-        progress: Told of each epoch.
+        progress: Called for each epoch.
 
     Returns:
         Parameters for CIFAR-10 as published, of every row, and test accuracy in percent.

@@ -11,12 +11,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, generator, spawn
-from isotropy.data import PlantedProblem, planted_nulls, planted_problems, with_noise
+from isotropy.run import ProgressCallback, generator, spawn
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._planted_scores import CLOSE, Outcome, rate_interval, scores
 from isotropy_papers._statistics import mean_95
+from isotropy_papers.planted_problems import (
+    PlantedProblem,
+    planted_nulls,
+    planted_problems,
+    with_noise,
+)
 
 Search = Callable[[PlantedProblem, Tensor, Tensor, int], Outcome]
 
@@ -59,7 +64,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
             ``seeds`` is the number of data sets for each problem. ``full`` takes four levels of
             noise and three sizes; otherwise noise is 1 % and rows are 4000, or 1000 where no
             problems are named.
-        progress: Told before each search.
+        progress: Called before each search.
 
     Returns:
         Rates over all problems, then the scores of each problem. Nothing was published.
@@ -72,7 +77,7 @@ def bench(settings: Settings, progress: ProgressCallback, search: Search) -> Res
 
     Args:
         settings: See ``run``.
-        progress: Told before each search.
+        progress: Called before each search.
         search: From a problem, inputs, noisy outputs and a seed to what is found.
 
     Example:
@@ -174,7 +179,7 @@ def _rate(row: str, column: str, values: list[float]) -> Cell:
 
 
 def _search(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome:
-    """The library's own search, told the class of actions and nothing else of the problem."""
+    """The library's own search, given the class of actions and nothing else of the problem."""
     from isotropy.discovery import find_generators
 
     start = time.perf_counter()

@@ -10,9 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy._run import ProgressCallback, Step
-from isotropy.equivariance import mse_gap_bound, shared_mean_mse, sharing_threshold, suggest_split
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
+from isotropy_papers.shared_mean_theory import (
+    mse_gap_bound,
+    shared_mean_mse,
+    sharing_threshold,
+    suggest_split,
+)
 
 _SAMPLES, _DIMENSIONS, _ALPHA = 100, 5, 0.05
 _RANKS = (1, 2, 4)
@@ -26,7 +31,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: The seed of the data, and the number of draws in ``test_rows``; quick and full
             differ in the latter, 1,000 or 20,000.
-        progress: Told before each rank.
+        progress: Called before each rank.
 
     Returns:
         For each rank and share of training data the terms and the measured gap, the split that

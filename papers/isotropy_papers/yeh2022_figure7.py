@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._sharing_cells import draw_error_and_distance, mean_cell
@@ -22,7 +22,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: Full: five seeds, lengths 2 to 10 and 3000 steps of the last fits. Quick: one
             seed, lengths 2 and 4 and 500 steps. ``sizes`` gives other lengths, ``epochs`` other
             numbers of steps.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         The mean squared error on test rows without noise, and the partition distance. They were

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from isotropy._run import ProgressCallback
-from isotropy.data import SharingTask, cross_correlation
 from isotropy.equivariance import partition_distance
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._shared_maps import (
@@ -26,6 +25,7 @@ from isotropy_papers._shared_maps import (
     Runs,
 )
 from isotropy_papers._sharing_cells import draw_error_and_distance, mean_cell
+from isotropy_papers.sharing_tasks import SharingTask, cross_correlation
 
 _SIZES = (6, 15, 35, 80, 255)
 _STRONGER = "Ours (relaxation, penalties 0.1)"
@@ -41,7 +41,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: ``seeds`` is the number of runs, 5 as published; full adds a second weight of
             the penalties; ``sizes`` gives other numbers of entries of the map.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         The mean squared error on test rows without noise, and the partition distance. Published

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy._run import ProgressCallback
-from isotropy.data import SharingTask, noisy_steps
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._shared_maps import (
@@ -25,6 +24,7 @@ from isotropy_papers._shared_maps import (
     Runs,
 )
 from isotropy_papers._sharing_cells import mean_cell
+from isotropy_papers.sharing_tasks import SharingTask, noisy_steps
 
 LENGTH = 10
 RATE, PENALTY = 0.2, 0.1
@@ -49,7 +49,7 @@ def drawn(noise: float, seed: int, seeds: int, test_rows: int) -> Runs:
         torch.Size([150, 10])
     """
 
-    def draw(samples: int, test: bool, rng: torch.Generator) -> SharingTask:
+    def draw(samples: int, _test: bool, rng: torch.Generator) -> SharingTask:
         return noisy_steps(LENGTH, samples=samples, noise=noise, seed=rng)
 
     return Runs.draw(draw, seed, seeds, test_rows)
@@ -61,7 +61,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     Args:
         settings: ``seeds`` is the number of runs, 5 as published; quick has three levels of noise
             of full's five; ``sizes`` gives others.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         The mean squared error to the clean signal. Nothing was published as numbers.

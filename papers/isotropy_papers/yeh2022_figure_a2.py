@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor
 
-from isotropy._run import ProgressCallback, Step
 from isotropy.equivariance import partition_distance
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._shared_maps import EVIDENCE, RUNS, TEST, Labels
 from isotropy_papers._sharing_cells import mean_cell
@@ -48,8 +48,8 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     """Fit denoising maps, and say how near they are to Toeplitz matrices.
 
     Args:
-        settings: ``seeds`` is the number of runs, 5 in quick and full alike.
-        progress: Told before each map.
+        settings: ``seeds`` is the number of runs, 5 in quick and full.
+        progress: Called before each map.
 
     Returns:
         The entries of the maps of the first run, then how near the maps are to Toeplitz ones.
@@ -108,7 +108,7 @@ def plot(result: Result, path: Path) -> Path:
     """
     from matplotlib.figure import Figure
 
-    from isotropy_papers._equivariance_pictures import save
+    from isotropy.report import save_figure
 
     entries: dict[str, list[float]] = {}
     for cell in result.cells:
@@ -126,7 +126,7 @@ def plot(result: Result, path: Path) -> Path:
         axis.set_xticks([])
         axis.set_yticks([])
     figure.colorbar(picture, ax=axes)
-    return save(figure, path)
+    return save_figure(figure, path)
 
 
 EXPERIMENT = Experiment(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from isotropy._run import ProgressCallback
+from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._sharing_cells import mean_cell
@@ -26,10 +26,13 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         settings: Full: five seeds and 3000 steps of the last fits. Quick: one seed, 500 steps, and
             no more than 15 transformations. ``sizes`` gives another length, ``epochs`` another
             number of steps.
-        progress: Told before each part.
+        progress: Called before each part.
 
     Returns:
         The mean squared error on test rows without noise, beside the published mean.
+
+    Raises:
+        ValueError: If more than one length is asked for.
     """
     full = settings.full
     chosen = settings.or_else(

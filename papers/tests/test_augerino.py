@@ -14,21 +14,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import Step
+from isotropy.run import Step
 from isotropy_papers.augerino import Augerino
-from isotropy_papers.augmentations import (
-    Augmentation,
-    LearnedPermutations,
-    LearnedShifts,
-)
+from isotropy_papers.augmentations import Augmentation, LearnedPermutations, LearnedShifts
 from isotropy_papers.fit_augerino import fit_augerino
-from isotropy_papers.gumbel_sinkhorn import (
-    gumbel,
-    gumbel_sinkhorn,
-    log_sinkhorn,
-    matched,
-    sinkhorn,
-)
+from isotropy_papers.gumbel_sinkhorn import gumbel, gumbel_sinkhorn, log_sinkhorn, matched, sinkhorn
 
 
 def seeded(seed: int = 0) -> torch.Generator:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isotropy._run import Step
-from isotropy.data._idx import write_idx
+from idx_files import write_idx
+from isotropy.run import Step
 from isotropy_papers import Result, Settings, _search_epsilons, _search_replays, experiment
 from isotropy_papers._search_replays import PUBLISHED_DQN, Replays, Search
 from isotropy_papers._search_tables import published_plan, stored_table

@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from isotropy._run import Step
-from isotropy.data import AUGMENTATIONS
-from isotropy.data._idx import write_idx
+from idx_files import write_idx
 from isotropy.discovery.search import SearchSpace, State
 from isotropy.groups import GRID_TRANSFORMATIONS, GridTransformation
 from isotropy.nn import GridNetwork
+from isotropy.run import Step
 from isotropy_papers import Result, Settings, _search_tables, experiment
 from isotropy_papers._search_published import CODE_ORDER, TABLE_4, TABLE_5, TABLE_9, groups_of
 from isotropy_papers._search_selection import (
@@ -24,6 +23,7 @@ from isotropy_papers._search_selection import (
     scores,
 )
 from isotropy_papers._search_tables import own_plan, published_plan, stored_table
+from isotropy_papers.grid_images import AUGMENTATIONS
 from isotropy_papers.score_table import ScoreTable
 
 

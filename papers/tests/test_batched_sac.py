@@ -12,7 +12,7 @@ from torch.distributions import Independent, Normal, TanhTransform, TransformedD
 
 from isotropy_papers import Settings, _sac_figure, experiment
 from isotropy_papers._batched_sac import BatchedSac, SacOptions, StackedNetwork
-from isotropy_papers._sac_curves import METHODS, learning_curves
+from isotropy_papers._sac_curves import METHODS, AgentPlan, learning_curves
 from isotropy_papers._sac_figure import sac_task
 
 N, M, BATCH = 3, 2, 16
@@ -225,17 +225,10 @@ def test_the_oldest_transitions_make_room() -> None:
 
 def test_transitions_of_an_agent_follow_each_other() -> None:
     pytest.importorskip("gymnasium")
-    curves = learning_curves(
-        sac_task("Pendulum-v1"),
-        ["SAC", "RPP"],
-        seeds=[0, 1],
-        steps=420,
-        judge_every=420,
-        episodes=1,
-        widths=(8,),
-        random_steps=400,
-        keep=["SAC"],
+    plan = AgentPlan(
+        seeds=[0, 1], steps=420, judge_every=420, episodes=1, widths=(8,), random_steps=400
     )
+    curves = learning_curves(sac_task("Pendulum-v1"), ["SAC", "RPP"], plan, keep=["SAC"])
     assert curves.returns["RPP"].shape == (1, 2)
     met = curves.transitions["SAC"]
     assert len(met) == 420

@@ -10,8 +10,8 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from isotropy._run import Step
-from isotropy.data._idx import write_idx
+from idx_files import write_idx
+from isotropy.run import Step
 from isotropy_papers import Cell, Result, Settings, experiment
 from isotropy_papers import _pretrained as pretrained_module
 from isotropy_papers import _trained_classifiers as trained_module

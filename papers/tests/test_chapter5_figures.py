@@ -7,16 +7,10 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from isotropy._run import Step
+from idx_files import write_idx
 from isotropy.certificates import PROJECTORS, architecture, certify, projector
-from isotropy.data._idx import write_idx
-from isotropy_papers import (
-    Result,
-    Settings,
-    _certificate_plots,
-    experiment,
-    finzi2023_figure5_2,
-)
+from isotropy.run import Step
+from isotropy_papers import Result, Settings, _certificate_plots, experiment, finzi2023_figure5_2
 from isotropy_papers._certificate_plots import (
     Point,
     base_set,

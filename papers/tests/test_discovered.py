@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from isotropy import cli
-from isotropy._run import Step
 from isotropy.data import Task
 from isotropy.groups import SO, O
 from isotropy.nn import EMLP
 from isotropy.reps import Scalar, Symmetry, V
+from isotropy.run import Step
 from isotropy_papers import Settings, discovered, experiment
 from isotropy_papers._searched_tasks import Found, Problem, find_with_library, problems, searched
 from isotropy_papers.discovered import compare
@@ -34,7 +34,7 @@ def ignore(step: Step) -> None:
 
 
 def finds(symmetry: str, **known: Any) -> Any:
-    def find(x: Tensor, y: Tensor, told: Any, seed: int) -> Found:
+    def find(x: Tensor, y: Tensor, hints: Any, seed: int) -> Found:
         return Found(name=f"found {symmetry}", symmetry=symmetry, confirmed=True, **known)
 
     return find
@@ -52,14 +52,14 @@ def test_the_algebra_to_be_found_is_one_of_the_task(name: str) -> None:
     x, y = problem.task.draw(5, generator=0)
     for a in problem.algebra:
         g = torch.linalg.matrix_exp(0.3 * a)
-        blocks = problem.told["blocks"]
+        blocks = problem.hints["blocks"]
         columns = (
             torch.arange(x.shape[1]).reshape(blocks, -1) if isinstance(blocks, int) else blocks
         )
         moved = x.clone()
         for block in columns:
             moved[:, list(block)] = x[:, list(block)] @ g.T
-        if problem.told.get("output") == "matrix":
+        if problem.hints.get("output") == "matrix":
             y_moved = (g @ y.unflatten(1, (3, 3)) @ g.T).flatten(1)
         else:
             y_moved = y
@@ -91,7 +91,7 @@ def test_a_search_is_scored_against_the_truth() -> None:
 def test_a_search_sees_rows_that_no_network_is_trained_on() -> None:
     seen: dict[int, Tensor] = {}
 
-    def look(x: Tensor, y: Tensor, told: Any, seed: int) -> Found:
+    def look(x: Tensor, y: Tensor, hints: Any, seed: int) -> Found:
         seen[seed] = x
         torch.testing.assert_close(y, PROBLEMS["O(5)"].task.target(x))
         return Found()
@@ -177,7 +177,7 @@ def test_ratios_are_paired_by_seed() -> None:
 
 
 def test_where_nothing_is_found_there_is_no_network_of_it() -> None:
-    def only_once(x: Tensor, y: Tensor, told: Any, seed: int) -> Found:
+    def only_once(x: Tensor, y: Tensor, hints: Any, seed: int) -> Found:
         return Found(symmetry=str(PROBLEMS["O(5)"].given)) if seed == 1 else Found()
 
     nothing = table(only_once, models=("O(5)",), seeds=1)
@@ -191,14 +191,14 @@ def test_where_nothing_is_found_there_is_no_network_of_it() -> None:
 
 
 def test_full_has_a_search_for_each_seed_and_the_other_classes() -> None:
-    told: list[Any] = []
+    calls: list[Any] = []
 
     def find(x: Tensor, y: Tensor, about: Any, seed: int) -> Found:
-        told.append((dict(about), seed, len(x)))
+        calls.append((dict(about), seed, len(x)))
         return Found(classes=(("all; y stays", "SO(2), acting on R^2", 1, True),))
 
     ours = table(find, models=("pendulum",), seeds=2, full=True)
-    assert told == [
+    assert calls == [
         ({"blocks": 4}, 0, PROBLEMS["pendulum"].rows),
         ({"blocks": 4}, 1, PROBLEMS["pendulum"].rows),
         ({}, 0, PROBLEMS["pendulum"].rows),
@@ -282,7 +282,7 @@ def test_the_library_finds_a_rotation_in_data() -> None:
 
     task = Task("pairs", Symmetry(O(2), 2 * V, Scalar), (SO(2),), draw, target)
     problem = Problem(task, {"blocks": 2, "output": "invariant", "affine": False}, 300)
-    found = searched(problem, problem.told, 0, find_with_library)
+    found = searched(problem, problem.hints, 0, find_with_library)
     assert found["symmetry"] == str(problem.given)
     assert found["exact"] == found["confirmed"] == 1.0
     assert found["cosine"] > 0.999

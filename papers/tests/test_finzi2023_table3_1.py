@@ -7,10 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from isotropy._run import Step
-from isotropy.data import uci, uci_names, uci_split
-from isotropy.data._idx import write_idx
+from idx_files import write_idx
 from isotropy.nn import log_prior
+from isotropy.run import Step
 from isotropy_papers import Cell, Result, Settings, experiment, ids
 from isotropy_papers import _table_trials as trials_module
 from isotropy_papers._image_sets import image_set
@@ -19,6 +18,7 @@ from isotropy_papers._residual_conv import ConvNet, Kind, prior_pulls
 from isotropy_papers._table_trials import NOISES, RATES, Trials
 from isotropy_papers._training import Recipe
 from isotropy_papers.finzi2023_table3_1 import _excesses
+from isotropy_papers.uci_tables import uci, uci_names, uci_split
 
 ID = "finzi2023/table3.1"
 KINDS: tuple[Kind, ...] = get_args(Kind)

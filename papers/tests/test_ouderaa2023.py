@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from isotropy._run import Step
+from evidence_parts import LearningOptions
+from idx_files import write_idx
 from isotropy.data import small_digits
-from isotropy.data._idx import write_idx
-from isotropy.evidence._learning_options import LearningOptions
 from isotropy.nn import LayerwiseNetwork
+from isotropy.run import Step
 from isotropy_papers import Result, Settings, experiment, ids
 from isotropy_papers._layerwise_runs import (
     CIFAR,

@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import Step
 from isotropy.evidence import learn_priors
-from isotropy.nn import CircularConv2d, MapLinear, PathSum, SparseConv2d, SparseLinear
-from isotropy.nn._radial_basis import lengthscales
+from isotropy.nn import CircularConv2d, MapLinear, PathSum, SparseConv2d, SparseLinear, lengthscales
+from isotropy.run import Step
 from isotropy_papers import Result, Settings, experiment, ids
 from isotropy_papers.ouderaa2023_lengthscales import (
     _WAYS,

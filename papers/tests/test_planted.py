@@ -10,8 +10,6 @@ import torch
 from torch import Tensor
 
 from isotropy import cli, discovery
-from isotropy._run import Step
-from isotropy.data import PlantedProblem, planted_nulls, planted_problems
 from isotropy.discovery import (
     ClassResult,
     Finding,
@@ -23,6 +21,7 @@ from isotropy.discovery import (
     snap_affine,
 )
 from isotropy.discovery.generators._charts import chart_of_columns
+from isotropy.run import Step
 from isotropy_papers import Settings, experiment
 from isotropy_papers import planted as bench_module
 from isotropy_papers._planted_scores import (
@@ -34,6 +33,7 @@ from isotropy_papers._planted_scores import (
     scores,
 )
 from isotropy_papers.planted import bench
+from isotropy_papers.planted_problems import PlantedProblem, planted_nulls, planted_problems
 
 PROBLEMS, NULLS = planted_problems(), planted_nulls()
 AT = "noise 0.01, N=4000"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from isotropy import cli
-from isotropy._run import ProgressCallback, Step
+from isotropy.run import ProgressCallback, Step
 from isotropy_papers import Cell, Result, Settings, experiment, ids
 from isotropy_papers._finished import Finished
 

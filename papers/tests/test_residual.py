@@ -11,19 +11,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
-from isotropy._run import Step, generator, spawn
-from isotropy.data import HamiltonianSystem, double_spring_pendulum, windy_pendulum
-from isotropy.evidence import (
-    DiagonalBlock,
-    Laplace,
-    LearnedPriors,
-    best_precisions,
-    learn_priors,
-)
-from isotropy.evidence._likelihoods import Gaussian
+from evidence_parts import DiagonalBlock, Gaussian
+from isotropy.data import HamiltonianSystem, double_spring_pendulum
+from isotropy.evidence import Laplace, LearnedPriors, best_precisions, learn_priors
 from isotropy.groups import O
 from isotropy.nn import EMLP, MLP, PathSum, log_prior, soften, tensor_priors
 from isotropy.reps import Scalar, Symmetry, V
+from isotropy.run import Step, generator, spawn
 from isotropy_papers import Result, Settings, experiment, ids
 from isotropy_papers import _learned_trials as learned_module
 from isotropy_papers import _residual_trials as trials_module
@@ -41,6 +35,7 @@ from isotropy_papers._residual_trials import (
     inertia_task,
 )
 from isotropy_papers._training import Recipe, Training
+from isotropy_papers.broken_symmetries import windy_pendulum
 from isotropy_papers.finzi2023_figure3_2 import FIXED, boxes, models_of, plan_of
 
 FIGURE, STRENGTHS, MEMBERS = (
@@ -533,17 +528,17 @@ def test_an_interrupted_figure_goes_on() -> None:
     """The numbers are those of trials run by hand, whatever happened between."""
     settings = Settings(**TINY, models=("inertia exact",))
     labels = [f"inertia exact: {model}" for model in models_of("inertia")]
-    told: list[str] = []
+    reported: list[str] = []
 
     def stop(step: Step) -> None:
-        told.append(step.message)
-        if len(told) == 4:
+        reported.append(step.message)
+        if len(reported) == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         experiment(FIGURE).run(settings, stop)
-    result = experiment(FIGURE).run(settings, lambda step: told.append(step.message))
-    assert told == [*labels[:4], *labels[3:]]
+    result = experiment(FIGURE).run(settings, lambda step: reported.append(step.message))
+    assert reported == [*labels[:4], *labels[3:]]
     assert result.notes[-1].endswith("; no pendulum")
     cells = by_place(result)
     trials = Trials("inertia", "exact", plan_of("inertia", settings))

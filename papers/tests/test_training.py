@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import generator, spawn
 from isotropy.data import Augment, inertia
 from isotropy.groups import O
 from isotropy.nn import EMLP, MLP
 from isotropy.reps import Scalar, Symmetry, V
+from isotropy.run import generator, spawn
 from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._statistics import mean_interval, median_interval
 from isotropy_papers._training import Moves, Recipe, Training, fit, squared_error

@@ -6,8 +6,7 @@ import pytest
 import torch
 
 from isotropy.data import Transitions
-from isotropy.rl._known_environments import environment_symmetry
-from isotropy.rl._transition_models import TransitionModel
+from isotropy.rl import TransitionModel, environment_symmetry
 from isotropy_papers import Settings, experiment
 from isotropy_papers._transition_sets import transition_set
 from isotropy_papers._transition_trials import split_episodes
@@ -59,8 +58,8 @@ def test_table_of_rollouts(folder: Path, tmp_path: Path) -> None:
         test_rows=2,
         models=("MLP", "equivariant exact"),
     )
-    told: list[str] = []
-    result = experiment("finzi2023/table3.3").run(settings, lambda step: told.append(step.message))
+    calls: list[str] = []
+    result = experiment("finzi2023/table3.3").run(settings, lambda step: calls.append(step.message))
     cells = {(cell.row, cell.column): cell for cell in result.cells}
     assert cells["30 steps", "Hopper-v5 MLP"].theirs == 3.8
     assert "Hopper-v5 equivariant exact" not in {column for _, column in cells}
@@ -68,10 +67,10 @@ def test_table_of_rollouts(folder: Path, tmp_path: Path) -> None:
         assert cells["equivariance error", f"{id} equivariant exact"].ours < 0.01
         assert cells["equivariance error", f"{id} MLP"].ours > 1
         assert 0 < cells["10 steps", f"{id} MLP"].ours < 100
-    assert len(told) == 5
+    assert len(calls) == 5
     # finished parts are not computed again
-    again = experiment("finzi2023/table3.3").run(settings, lambda step: told.append(step.message))
-    assert len(told) == 5
+    again = experiment("finzi2023/table3.3").run(settings, lambda step: calls.append(step.message))
+    assert len(calls) == 5
     assert again.cells == result.cells
     with pytest.raises(ValueError, match="one number of agent steps"):
         experiment("finzi2023/table3.3").run(Settings(sizes=(1, 2)), lambda step: None)

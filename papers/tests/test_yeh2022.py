@@ -5,8 +5,8 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 
-from isotropy._run import Step
-from isotropy_papers import Result, Settings, _equivariance_pictures, experiment
+from isotropy.run import Step
+from isotropy_papers import Result, Settings, experiment
 from isotropy_papers._statistics import mean_95
 from isotropy_papers.yeh2022_figure_a2 import diagonal_share
 
@@ -39,7 +39,7 @@ def curves(result: Result, monkeypatch: pytest.MonkeyPatch) -> list[dict[str, li
         figures.append(figure)
         return path
 
-    monkeypatch.setattr(_equivariance_pictures, "save", keep)
+    monkeypatch.setattr("isotropy.report.save_figure", keep)
     plot = experiment(result.id).plot
     assert plot is not None
     plot(result, Path("unwritten.png"))

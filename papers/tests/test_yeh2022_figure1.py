@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from isotropy._run import Step
+from isotropy.run import Step
 from isotropy_papers import Result, Settings, experiment
 from isotropy_papers.yeh2022_figure1 import _schemes, gaps
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isotropy._run import Step
 from isotropy.discovery.sharing import BilevelOptions, learn_module_sharing
+from isotropy.run import Step
 from isotropy_papers import Settings, _sums_of_numbers, experiment
 from isotropy_papers._sums_of_numbers import SumRuns
 

@@ -27,10 +27,16 @@ from torch import nn
 from attacks import second_verifier
 from attacks.second_draws import drawn_certificate, matrices, numbers, permutations
 from attacks.second_networks import Parameter
-from isotropy.certificates import PROJECTORS, Certificate, Goal, Hypothesis, Rejected, verify
-from isotropy.certificates._architectures import Architecture
-from isotropy.certificates._examples import Examples
-from isotropy.certificates._tensor_sums import TensorSum
+from certificate_parts import Examples, TensorSum
+from isotropy.certificates import (
+    PROJECTORS,
+    Architecture,
+    Certificate,
+    Goal,
+    Hypothesis,
+    Rejected,
+    verify,
+)
 from isotropy.groups import GridFlips, p4, p4m
 
 HONEST = Path(__file__).parents[1] / "honest" / "certificates"

@@ -11,15 +11,23 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from isotropy.certificates import Certificate, Hypothesis, architecture
-from isotropy.certificates._architectures import Architecture
-from isotropy.certificates._certify import certificate_of
-from isotropy.certificates._examples import Examples
-from isotropy.certificates._goal import Goal
-from isotropy.certificates._group_code import writable_group
-from isotropy.certificates._projectors import PROJECTORS
-from isotropy.certificates._starts import pack_start, unpack_start
-from isotropy.certificates._tensor_sums import KINDS, TensorSum
+from certificate_parts import (
+    KINDS,
+    Examples,
+    TensorSum,
+    certificate_of,
+    pack_start,
+    unpack_start,
+    writable_group,
+)
+from isotropy.certificates import (
+    PROJECTORS,
+    Architecture,
+    Certificate,
+    Goal,
+    Hypothesis,
+    architecture,
+)
 from isotropy.groups import (
     GL,
     O11,
@@ -29,13 +37,11 @@ from isotropy.groups import (
     SO,
     A,
     C2d,
-    Conjugate,
     D,
     D2d,
     DirectProduct,
     DkeR3,
     E,
-    Embedding,
     GridFlips,
     GridShifts,
     GridTurns,
@@ -46,7 +52,6 @@ from isotropy.groups import (
     Parity,
     S,
     Scaling,
-    SideBySide,
     SO2eR3,
     SO11p,
     SO13p,
@@ -54,11 +59,12 @@ from isotropy.groups import (
     Sp,
     TimeReversal,
     Trivial,
-    Wreath,
     Z,
     p4,
     p4m,
 )
+from isotropy.groups._placements import Conjugate, Embedding
+from isotropy.groups._products import SideBySide, Wreath
 
 _SMALL_SEEDS = (0, 1, 2, 7, 2**32, 2**64 - 1)
 

@@ -31,6 +31,15 @@ from attacks.second_draws import (
 )
 from attacks.second_networks import Parameter
 from attacks.second_verifier import Module, Outside, Wrong, check, outputs_of
+from certificate_parts import (
+    BitWriter,
+    Examples,
+    certificate_of,
+    pack_start,
+    unpack_start,
+    writable_group,
+    write_group,
+)
 from isotropy.bases import equivariant_basis
 from isotropy.certificates import (
     PROJECTORS,
@@ -38,15 +47,11 @@ from isotropy.certificates import (
     Goal,
     Hypothesis,
     architecture,
-    binomial_tail,
+    smallest_bound,
     verify,
 )
-from isotropy.certificates._bits import BitWriter
-from isotropy.certificates._certify import certificate_of
-from isotropy.certificates._examples import Examples
-from isotropy.certificates._group_code import writable_group, write_group
-from isotropy.certificates._starts import pack_start, unpack_start
-from isotropy.groups import FAMILIES, Conjugate, Group, Inversion, parse_group
+from isotropy.groups import FAMILIES, Group, Inversion, parse_group
+from isotropy.groups._placements import Conjugate
 from isotropy.reps import Rep, T, V
 
 HONEST = Path(__file__).parents[1] / "honest" / "certificates"
@@ -149,7 +154,9 @@ def test_bounds() -> None:
         errors, bits = chance.randint(0, n), chance.choice([8, 64, 104, 3000, 40_000])
         delta = chance.choice([0.05, 1e-9, 0.999, 5e-324])
         ours = second_verifier.bound_of(errors, n, bits, delta)
-        assert ours == pytest.approx(binomial_tail(errors, n, bits, delta), abs=1e-9)
+        assert ours == pytest.approx(
+            smallest_bound(errors, n, bits, delta, kinds="binomial_tail").value, abs=1e-9
+        )
 
 
 @pytest.mark.parametrize("name", [family.name for family in FAMILIES])

@@ -23,11 +23,11 @@ from PIL import Image
 from attacks.findings import copied
 from attacks.terminal import CODES, PLAIN, acting, forged, table
 from isotropy import discover
-from isotropy._run import Step, _progress, terminal_progress
-from isotropy.cli import Answer, Frame, run, verb
+from isotropy.cli import Answer, CommonOptions, run, verb
 from isotropy.cli._discover_text import discovery_text
 from isotropy.data import Dataset
 from isotropy.discovery import Finding, Findings
+from isotropy.run import Step, terminal_progress
 
 ALL = "".join(CODES)
 NETS = """
@@ -65,7 +65,7 @@ def test_answers_spell_codes(code: str, capsys: pytest.CaptureFixture[str]) -> N
     toy = typer.Typer()
 
     @verb("say", app=toy)
-    def say(frame: Frame, text: str, table: bool = False) -> Answer:
+    def say(common: CommonOptions, text: str, table: bool = False) -> Answer:
         return Answer({"said": [text]}, None if table else f"said:\n\t{text} {PLAIN}")
 
     for options in ((), ("--table",), ("--json",)):
@@ -196,7 +196,7 @@ def test_progress_spells_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "600")
-    monkeypatch.setattr(_progress, "_SECONDS_BEFORE_BAR", 0)
+    monkeypatch.setattr("isotropy._run._progress._SECONDS_BEFORE_BAR", 0)
     with terminal_progress(ALL) as progress:
         progress(Step(1, 2, f"{ALL} END"))
         give_up = time.monotonic() + 30
@@ -215,7 +215,7 @@ def test_logs_and_warnings_spell_codes(capsys: pytest.CaptureFixture[str]) -> No
     toy = typer.Typer()
 
     @verb("warn", app=toy)
-    def warn(frame: Frame) -> Answer:
+    def warn(common: CommonOptions) -> Answer:
         logging.getLogger("isotropy.cli").warning("%s: left out", ALL)
         sys.stderr.write(warnings.formatwarning(ALL, UserWarning, f"{CODES[0]}.py", 3, ALL))
         return Answer({})
@@ -232,10 +232,10 @@ def test_logs_and_warnings_spell_codes(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_defect_of_ours_spells_codes(tmp_path: Path) -> None:
     program = (
-        "import sys\nfrom isotropy.cli import _frame\n"
+        "import sys\nfrom isotropy.cli import _verbs\n"
         "class Loud(Exception):\n    def __str__(self): return 'name \\x1b[2J\\u202e'\n"
         "def run(): raise Loud\n"
-        "_frame.run = run\n_frame.main()\n"
+        "_verbs.run = run\n_verbs.main()\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
     said = done.stderr.decode()

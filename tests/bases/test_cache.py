@@ -138,7 +138,7 @@ def test_what_an_answer_depends_on() -> None:
     assert len(set(keys)) == len(keys)
 
 
-def test_what_cannot_be_told_by_value_is_never_kept(solved: list[Rep], folder: Path) -> None:
+def test_what_has_no_value_to_compare_is_never_kept(solved: list[Rep], folder: Path) -> None:
     cache = BasisCache()
     for shift in (1, 2):
         # a new function may get the address of one that is gone

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -19,19 +21,8 @@ from isotropy import (
     equivariant_basis,
     parse_group,
 )
-from isotropy.bases import (
-    Basis,
-    BasisCache,
-    KronBasis,
-    WreathBasis,
-    ZeroWeightBasis,
-    null_space,
-    solve_dense,
-    solve_krylov,
-    solve_zero_weight,
-)
-from isotropy.bases._null_space import descend_to_null_space, project_on_null_space
-from isotropy.bases._toral import torus_of
+from isotropy.bases import Basis, BasisCache, solve_dense
+from isotropy.bases._null_space import null_space, project_on_null_space
 from isotropy.groups import (
     GL,
     O11,
@@ -94,17 +85,17 @@ LIE = [
 
 @pytest.mark.parametrize("rep", LIE, ids=str)
 def test_zero_weight_reduction(rep: Rep) -> None:
-    assert_solves(solve_zero_weight(rep), rep)
+    assert_solves(equivariant_basis(rep, method="zero-weight", cache=False), rep)
 
 
 @pytest.mark.parametrize("rep", [r for r in LIE if r.size() <= 81], ids=str)
 def test_krylov(rep: Rep) -> None:
-    assert_solves(solve_krylov(rep), rep)
+    assert_solves(equivariant_basis(rep, method="krylov", cache=False), rep)
 
 
 def test_krylov_on_permutations_and_shears() -> None:
     for rep in (T(3)(S(3)), T(2)(Group(algebra=[[[0.0, 1.0], [0.0, 0.0]]])), T(3)(D2d(5))):
-        assert_solves(solve_krylov(rep), rep)
+        assert_solves(equivariant_basis(rep, method="krylov", cache=False), rep)
 
 
 @settings(max_examples=25)
@@ -134,13 +125,12 @@ def test_the_same_answer_on_every_run() -> None:
 
 def test_no_torus_falls_back() -> None:
     shear = Group(algebra=[[[0.0, 1.0], [0.0, 0.0]]])
-    assert torus_of(shear) is None
     assert equivariant_basis(T(2)(shear)).method == "dense"
     assert equivariant_basis(T(2)(shear)).rank == 2
     with pytest.raises(ValueError, match="diagonalisable"):
-        solve_zero_weight(T(2)(shear))
+        equivariant_basis(T(2)(shear), method="zero-weight", cache=False)
     with pytest.raises(ValueError, match="diagonalisable"):
-        solve_zero_weight(T(2)(S(3)))
+        equivariant_basis(T(2)(S(3)), method="zero-weight", cache=False)
 
 
 def test_large_ones_take_the_matrix_free_way() -> None:
@@ -185,7 +175,10 @@ def test_gradient_descent_converges_exponentially_and_conjugate_gradients_faster
     """Thesis A.1.3 and Figure A.1: a straight line on a logarithmic scale."""
     gram = np.diag([0.0, 0.0, 1.0, 2.0, 3.0, 4.0])
     x = np.random.default_rng(0).normal(size=(6, 3))
-    history = descend_to_null_space(lambda v: gram @ v, x, rate=0.4, steps=60)
+    history, moved = [], x
+    for _ in range(60):  # Algorithm 1 as printed
+        history.append(np.linalg.norm(gram @ moved))
+        moved = moved - 0.4 * gram @ moved
     rates = np.array(history[31:60]) / np.array(history[30:59])
     np.testing.assert_allclose(rates, 0.6, atol=1e-3)
     fast: list[float] = []
@@ -229,8 +222,8 @@ def test_equal_factors_are_independent() -> None:
 
 
 def test_a_factor_is_solved_alone() -> None:
-    basis = equivariant_basis((V >> V)(S(4) * SE(3)))
-    assert isinstance(basis, KronBasis)
+    basis: Any = equivariant_basis((V >> V)(S(4) * SE(3)))
+    assert type(basis).__name__ == "KronBasis"
     assert basis.rank == 2
     assert {part.method for _, part in basis.parts} == {"orbits", "zero-weight"}
     assert basis.residual() <= 1e-10
@@ -251,7 +244,7 @@ def test_wreath_rule(inner: Group, outer: Group, rep: Rep) -> None:
 
 def test_wreath_examples() -> None:
     basis = equivariant_basis((V >> V)(wreath(O(2), S(3))))
-    assert isinstance(basis, WreathBasis)
+    assert type(basis).__name__ == "WreathBasis"
     assert basis.rank == 1
     assert equivariant_basis((V >> V)(wreath(Z(3), Z(3)))).rank == 5
     # the same through the rule: pretend that Z(3) is no permutation group
@@ -299,7 +292,7 @@ def test_zero_weight_bases_are_cached_on_disk(
     monkeypatch.setattr(_cache, "WORTH_A_FILE", 0.0)
     first = equivariant_basis(T(4)(SO(3)), cache=BasisCache())
     second = equivariant_basis(T(4)(SO(3)), cache=BasisCache())
-    assert isinstance(second, ZeroWeightBasis)
+    assert second.method == "zero-weight"
     assert second is not first
     assert torch.equal(first.dense(), second.dense())
 
@@ -401,4 +394,4 @@ def test_representations_that_do_not_keep_adjoints_need_all_roots() -> None:
 
     group = Group(algebra=SO(3).algebra)
     rep = (CustomRep("Stretched", stretched) * V * V)(group)
-    assert_solves(solve_zero_weight(rep), rep)
+    assert_solves(equivariant_basis(rep, method="zero-weight", cache=False), rep)

@@ -174,7 +174,7 @@ def test_table_3() -> None:
 
 @pytest.mark.parametrize("name", ["horizontal translation", "vertical translation"])
 def test_steps_of_four_make_the_first_layer_invariant(name: str) -> None:
-    """Orders 7 and 5 are coprime: units are alike in fives, and no shift of the image is seen."""
+    """Orders 7 and 5 are coprime: units are equal in fives, and no shift of the image is seen."""
     on_image, on_hidden = GridTransformation(name, 4).permutations(28, 20)
     published = labels_of([name], 28, 20, step=4)
     assert len(torch.unique(published, dim=0)) == 80

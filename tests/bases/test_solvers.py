@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from isotropy import Pseudoscalar, Regular, Rep, Scalar, Symmetry, T, V, equivariant_basis
-from isotropy.bases import Basis, BlockBasis, DenseBasis, OrbitBasis, solve_dense, solved_anew
+from isotropy.bases import Basis, DenseBasis, OrbitBasis, solve_dense, solved_anew
 from isotropy.groups import (
     O13,
     SL,
@@ -223,12 +224,12 @@ def test_bad_coordinates_are_solved_without_eigenvectors() -> None:
     assert basis.residual() < 1e-12
 
 
-def rotation_and_nearly_the_same(small: float) -> Group:
+def rotation_and_almost_the_same(small: float) -> Group:
     return Group(algebra=[[[0.0, -1.0], [1.0, 0.0]], [[0.0, -1.0], [1.0, small]]])
 
 
 def test_ranks_that_rounding_decides_are_refused_on_request() -> None:
-    group = rotation_and_nearly_the_same(1e-9)
+    group = rotation_and_almost_the_same(1e-9)
     assert equivariant_basis((V >> V)(group)).rank in (1, 2)
     with solved_anew(clear_ranks=True), pytest.raises(ValueError, match="that rounding decides"):
         equivariant_basis((V >> V)(group))
@@ -236,14 +237,14 @@ def test_ranks_that_rounding_decides_are_refused_on_request() -> None:
 
 @pytest.mark.parametrize(("small", "rank"), [(1e-6, 1), (1e-13, 2)])
 def test_ranks_that_are_clear_are_those_of_the_dense_solver(small: float, rank: int) -> None:
-    group = rotation_and_nearly_the_same(small)
+    group = rotation_and_almost_the_same(small)
     with solved_anew(clear_ranks=True):
         basis = equivariant_basis((V >> V)(group))
     assert (basis.method, basis.rank) == ("dense", rank)
 
 
 def test_limits_hold_within_others() -> None:
-    group = rotation_and_nearly_the_same(1e-9)
+    group = rotation_and_almost_the_same(1e-9)
     with solved_anew():
         equivariant_basis((V >> V)(group), method="dense")  # kept, and no answer for what follows
         with solved_anew(clear_ranks=True):
@@ -287,14 +288,14 @@ def test_opaque_operators_are_solved() -> None:
 )
 def test_blocks_against_the_whole(rep: Rep) -> None:
     basis = equivariant_basis(rep, cache=False)
-    assert isinstance(basis, BlockBasis)
+    assert type(basis).__name__ == "BlockBasis"
     assert_is_a_basis(basis)
     assert_same_space(basis, solve_dense(rep))
 
 
 def test_each_distinct_pair_is_solved_once() -> None:
-    basis = equivariant_basis(((5 * Scalar + 4 * V + 2 * T(2)) >> (3 * Scalar + 7 * V))(SO(3)))
-    assert isinstance(basis, BlockBasis)
+    basis: Any = equivariant_basis(((5 * Scalar + 4 * V + 2 * T(2)) >> (3 * Scalar + 7 * V))(SO(3)))
+    assert type(basis).__name__ == "BlockBasis"
     assert len(basis.blocks) == 6
     by_rep: dict[Rep, Basis] = {}
     for block in basis.blocks:
@@ -304,8 +305,8 @@ def test_each_distinct_pair_is_solved_once() -> None:
 
 def test_blocks_of_orbits_are_one_label_array() -> None:
     rep = ((2 * V + Scalar) >> (V * Pseudoscalar + V))(S(3)).on(range(42)[::-1], of=42)
-    blocks = equivariant_basis(rep, cache=False)
-    assert isinstance(blocks, BlockBasis)
+    blocks: Any = equivariant_basis(rep, cache=False)
+    assert type(blocks).__name__ == "BlockBasis"
     orbits = blocks.orbits()
     assert orbits is not None
     assert_same_space(orbits, blocks)

@@ -7,11 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isotropy.certificates._architectures import Architecture, architecture
-from isotropy.certificates._bits import BitReader, BitWriter
-from isotropy.certificates._group_code import write_group
-from isotropy.certificates._rejected import Rejected
-from isotropy.certificates._tensor_sums import KINDS, TensorSum
+from certificate_parts import KINDS, BitReader, BitWriter, TensorSum, write_group
+from isotropy.certificates import Architecture, Rejected, architecture
 from isotropy.groups import GridFlips, Group, code_length, p4, p4m, parse_group
 
 TEXTS = (

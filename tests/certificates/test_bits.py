@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy.certificates._bits import BitReader, BitWriter, width_of
-from isotropy.certificates._rejected import Rejected
+from certificate_parts import BitReader, BitWriter, width_of
+from isotropy.certificates import Rejected
 
 NAMES = ("dense", "sparse", "film")
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.stats import beta, binom
 
+from isotropy.certificates import smallest_bound
 from isotropy.certificates._bounds import (
     KINDS,
     binomial_tail,
@@ -21,7 +22,6 @@ from isotropy.certificates._bounds import (
     finite_hypothesis,
     kl_inverse,
     mcallester,
-    smallest_bound,
 )
 
 BOUNDS: dict[str, Callable[..., float]] = {

@@ -13,6 +13,7 @@ from scipy.stats import binom
 from torch import Tensor, nn
 
 import isotropy
+from code_lengths import codebook_bits, sequence_bits
 from isotropy.certificates import (
     Certificate,
     Goal,
@@ -23,8 +24,6 @@ from isotropy.certificates import (
     smallest_bound,
     verify,
 )
-from isotropy.certificates._codebooks import codebook_bits
-from isotropy.certificates._sequences import block_counts, sequence_bits
 
 
 def half_plane(n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -70,7 +69,7 @@ def test_the_message_costs_its_entropy_and_what_goes_beside() -> None:
     bits = 8 * len(net.to_message())
     fields = 3 + 1 + 1 + 7 + 1 + 2 + 1 + 16 + 1 + 7  # architecture … levels, at most
     side = codebook_bits(levels) + fields + 7  # and the padding
-    assert bits <= sequence_bits(block_counts(symbols, 7)) + side
+    assert bits <= sequence_bits(symbols, 7) + side
     counted = math.comb(1006, 6).bit_length() + 1
     assert bits <= math.ceil(1000 * entropy) + counted + side
     again = Hypothesis.from_message(net.to_message())

@@ -1,12 +1,13 @@
 """Certificates of discovered symmetries, and of plain networks beside them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from isotropy.certificates import Certificate, certify, verify
-from isotropy.certificates._certify_findings import CertifiedFinding, certify_finding
+from isotropy.certificates import Certificate, certify, certify_finding, verify
 from isotropy.certificates._finding_networks import CannotCertify, networks_for
 from isotropy.discovery import Finding
 from isotropy.discovery._layout import Layout
@@ -229,7 +230,8 @@ def test_json_says_what_the_certificates_claim() -> None:
             "n": 300,
             "delta": 0.05,
         }
-    assert CertifiedFinding(both.finding, both.without, both.with_symmetry, 0).paid != both.paid
+    swapped = replace(both, with_symmetry=both.without, without=both.with_symmetry)
+    assert swapped.paid != both.paid
 
 
 def test_progress_says_which_network_it_is_of() -> None:

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isotropy.certificates._counter_random import random_normals, random_words
+from certificate_parts import random_normals, random_words
 
 _WORD = 1 << 64
 _words = st.integers(0, _WORD - 1)

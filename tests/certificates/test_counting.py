@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from certificate_parts import Examples
 from isotropy.certificates import Goal, Subspace, certify
 from isotropy.certificates._counting import count_errors
-from isotropy.certificates._examples import Examples
 from isotropy.certificates._row_work import row_work
 
 

@@ -10,9 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from certificate_parts import BitReader, BitWriter, Examples, dealt_rows, examples
 from isotropy.certificates import Goal, Rejected
-from isotropy.certificates._bits import BitReader, BitWriter
-from isotropy.certificates._examples import Examples, dealt_rows, examples
 from isotropy.certificates._goal import half_above
 from isotropy.data import load
 

@@ -7,14 +7,15 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from isotropy.certificates._bits import BitReader, BitWriter
-from isotropy.certificates._group_code import (
+from certificate_parts import (
     MOST_CODE_BITS,
+    BitReader,
+    BitWriter,
     read_group,
     writable_group,
     write_group,
 )
-from isotropy.certificates._rejected import Rejected
+from isotropy.certificates import Rejected
 from isotropy.groups import (
     FAMILIES,
     O13,

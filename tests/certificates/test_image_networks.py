@@ -8,9 +8,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad
 from torch.nn import functional
 
-from isotropy.certificates._architectures import architecture
+from isotropy.certificates import architecture, initial_parameters
 from isotropy.certificates._image_layers import Halve2d, Prepared, SliceNorm, TurnedConv2d
-from isotropy.certificates._initial import initial_parameters
 from isotropy.certificates._orbit_layers import (
     OrbitConv2d,
     OrbitSum,

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.certificates._architectures import architecture
-from isotropy.certificates._counter_random import random_normals
-from isotropy.certificates._initial import film_names, initial_parameters
+from certificate_parts import random_normals
+from isotropy.certificates import architecture, initial_parameters
+from isotropy.certificates._initial import film_names
 from isotropy.nn import SharedLinear
 
 

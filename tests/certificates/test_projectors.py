@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 from scipy.linalg import hadamard
 from torch import Tensor
 
-from isotropy.certificates import _normal_matrix, _sparse_projector
-from isotropy.certificates._counter_random import random_normals, random_words
+from certificate_parts import random_normals, random_words
+from isotropy.certificates import PROJECTORS, _normal_matrix, _sparse_projector, projector
 from isotropy.certificates._fastfood import hadamard_transform
 from isotropy.certificates._film_projector import film_parameters
 from isotropy.certificates._kronecker_projectors import kronecker_shapes
-from isotropy.certificates._projectors import PROJECTORS, projector
 
 Matrix = NDArray[np.float64]
 Shapes = dict[str, torch.Size]

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad
 
-from isotropy.certificates._architectures import architecture
-from isotropy.certificates._initial import initial_parameters
+from isotropy.certificates import architecture, initial_parameters
 from isotropy.certificates._vector_networks import ProjectedLinear
 from isotropy.equivariance import assert_equivariant
 from isotropy.groups import SO, D2d, Group, S

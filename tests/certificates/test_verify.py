@@ -13,6 +13,7 @@ import torch
 from scipy.stats import binom
 from torch import Tensor, nn
 
+from certificate_parts import BitWriter
 from isotropy.certificates import (
     Certificate,
     Goal,
@@ -22,7 +23,6 @@ from isotropy.certificates import (
     certify,
     verify,
 )
-from isotropy.certificates._bits import BitWriter
 
 ROWS = 150
 X = torch.randn(ROWS, 2, generator=torch.Generator().manual_seed(2))

@@ -1,4 +1,4 @@
-"""Augmentation: every row moved by an element of its own, inputs and outputs alike."""
+"""Augmentation: every row moved by an element of its own, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from isotropy.data import (
+    Augment,
+    Task,
     _augment,
     double_spring_pendulum,
     inertia,
     lorentz_scattering,
     o5_invariant,
 )
-from isotropy.data._augment import Augment
-from isotropy.data._task import Task
 from isotropy.groups import SO, S, U
 from isotropy.reps import Scalar, Symmetry, V
 

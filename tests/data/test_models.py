@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import save_file, save_model
 from torch import nn
 
-from isotropy.data._models import load_model
+from isotropy.data import load_model
 
 NETS = """
 import torch

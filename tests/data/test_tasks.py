@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.data import inertia, lorentz_scattering, o5_invariant
-from isotropy.data._task import Scaling, Task
+from isotropy.data import Scaling, Task, inertia, lorentz_scattering, o5_invariant
 from isotropy.groups import O13, SO, SO13, Group, O, SO13p
 from isotropy.reps import Pseudoscalar, Rep, Scalar, Symmetry, T, V
 

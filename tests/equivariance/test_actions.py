@@ -17,8 +17,6 @@ from isotropy.equivariance import (
     point_cloud_action,
     sequence_action,
 )
-from isotropy.equivariance._axes import Axes
-from isotropy.equivariance._grid_actions import GridAction
 from isotropy.equivariance._image_actions import as_action
 from isotropy.groups import SO, SU, O, S, SO13p
 from isotropy.reps import Scalar, Symmetry, T, V
@@ -157,7 +155,7 @@ def blob(height: int, width: int, inverse: Tensor, pitch: float = 1.0) -> Tensor
     for centre, weight in (((2.0, -1.5), 1.0), ((-2.5, 1.0), -0.7)):
         away = (taken[0] - centre[0]) ** 2 + (taken[1] - centre[1]) ** 2
         found += weight * torch.exp(-away / 5)
-    # nothing is said of what comes from outside
+    # nothing is known of what comes from outside
     outside = (taken[0].abs() > width / 2) | (taken[1].abs() > height / 2)
     return torch.where(outside, torch.nan, found).reshape(1, 1, height, width)
 
@@ -318,7 +316,7 @@ def test_guessed_places() -> None:
 
     def sides(shape: tuple[int, ...]) -> Any:
         found = action.guessed_place(shape, at)
-        return tuple(s.size for s in found.sides) if isinstance(found, Axes) else found
+        return tuple(s.size for s in found.sides) if hasattr(found, "sides") else found
 
     assert sides((2, 10)) == "invariant"
     assert sides((2, 10, 1, 1)) == "invariant"
@@ -329,16 +327,16 @@ def test_guessed_places() -> None:
     assert sides((2, 5, 16, 2, 3)) is None
     assert sides((2, 3, 5)) is None
     last = action.guessed_place((2, 4, 6, 16), at)
-    assert isinstance(last, Axes)
+    assert last is not None
     assert [axis.is_plain for axis in last.axes] == [True, False, False, True]
     assert action.named_place("invariant", (2, 4, 6, 16), at) == "invariant"
     along = sequence_action("translation")
     at = along.input_place(torch.zeros(2, 3, 8))
     found = along.guessed_place((2, 5, 4), at)
-    assert isinstance(found, Axes)
+    assert found is not None
     assert found.sides[0].size == 4
     found = along.named_place("NLC", (2, 5, 4), at)
-    assert isinstance(found, Axes)
+    assert found is not None
     assert found.sides[0].size == 5
 
 
@@ -363,7 +361,7 @@ def test_descriptions_are_json(action: Action) -> None:
 def test_names_become_actions() -> None:
     images, sequences = torch.zeros(1, 1, 4, 4), torch.zeros(1, 1, 8)
     assert as_action("rotation", images).name == "rotation"
-    assert isinstance(as_action("scale", sequences), GridAction)
+    assert as_action("scale", sequences) == sequence_action("scale")
     given = image_action("scale")
     assert as_action(given, sequences) is given
     pair = as_action("translation", images)

@@ -10,8 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from isotropy.equivariance import image_action
-from isotropy.equivariance._action import Action
+from isotropy.equivariance import Action, image_action
 from isotropy.equivariance._axes import Axes, Side
 from isotropy.equivariance._axes_rules import axes_of_views, flat_tensors, share_memory
 from isotropy.equivariance._follow import Follower

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.equivariance._consistency import consistency
+from isotropy.equivariance import consistency
 
 
 def images(*shape: int, seed: int = 0) -> Tensor:

@@ -456,14 +456,14 @@ def test_units_have_names_and_kinds() -> None:
 
 
 def test_layouts_by_name_and_pattern() -> None:
-    """Tokens said to be invariant are charged at once; unsaid, they are a picture."""
+    """Tokens declared invariant are charged at once; undeclared, they are a picture."""
     model = nn.Sequential(
         conv(), nn.ReLU(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(256, 3)
     ).double()
     x = images()
     plain = layerwise(model, x, "rotation")
-    said = layerwise(model, x, "rotation", layouts={"0": "NCHW", "[12]": "NCHW"})
-    assert_same(said, plain, 1e-12)
+    declared = layerwise(model, x, "rotation", layouts={"0": "NCHW", "[12]": "NCHW"})
+    assert_same(declared, plain, 1e-12)
     other = layerwise(model, x, "rotation", layouts={"0": "invariant"})
     assert names(other)[0] == "0"
     assert other.layers[0].share == pytest.approx(1)  # what follows then adds nothing
@@ -514,8 +514,8 @@ def test_outputs_of_all_layouts() -> None:
     for way, output in ways.values():
         model = Written(lambda m, x, way=way: way(m.layer(x).tanh()), layer=layer)
         followed = layerwise(model, x, "rotation")
-        told = layerwise(model, x, "rotation", output=output)
-        assert_same(told, followed, 1e-10)
+        declared = layerwise(model, x, "rotation", output=output)
+        assert_same(declared, followed, 1e-10)
         total = followed.lee * model(x)[0].numel()
         square = square or total
         assert total == pytest.approx(square)

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.equivariance._eq_t import eq_t
-from isotropy.equivariance._layerwise_eq_t import layerwise_eq_t
+from isotropy.equivariance import eq_t, layerwise_eq_t
 
 
 def images(*shape: int, seed: int = 0) -> Tensor:

@@ -8,7 +8,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import Step
 from isotropy.data import Dataset
 from isotropy.equivariance import Measurement, image_action, measure
 from isotropy.groups import SO, S
@@ -195,7 +194,7 @@ def test_the_generator_decides_the_samples() -> None:
     assert values[0] == values[1] != values[2]
 
 
-# --- how it is told ---------------------------------------------------------------------------
+# --- how it is shown --------------------------------------------------------------------------
 
 
 def test_data_is_json_of_one_shape() -> None:
@@ -238,7 +237,7 @@ def test_one_input_has_no_standard_error() -> None:
 
 
 def test_progress_counts_up_to_the_total() -> None:
-    steps: list[Step] = []
+    steps: list[Any] = []
     measure(
         classifier(), images(), ["rotation", "scale"], layers=True, batch_size=2,
         progress=steps.append,

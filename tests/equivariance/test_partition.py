@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
-from isotropy.equivariance._partition import _settled, partition_distance
+from isotropy.equivariance import partition_distance
+from isotropy.equivariance._partition import _settled
 
 Labels = tuple[int, ...]
 

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from isotropy.equivariance._residuals import SampledError, check_counts
+from isotropy.equivariance import SampledError, eq_t
 
 
 @pytest.mark.parametrize("drawn", [True, False])
@@ -53,11 +53,11 @@ def test_psnr() -> None:
 
 def test_bad_counts() -> None:
     with pytest.raises(TypeError, match=r"expected a tensor of inputs, got list"):
-        check_counts([1.0], 1, None)  # type: ignore[arg-type]
+        eq_t(torch.relu, [1.0], samples=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"expected a batch of inputs, got shape \(0, 3\)"):
-        check_counts(torch.zeros(0, 3), 1, None)
+        eq_t(torch.relu, torch.zeros(0, 3), samples=1)
     for samples in (0, True, 1.5):
         with pytest.raises(ValueError, match=r"expected samples of at least one, got"):
-            check_counts(torch.zeros(1, 3), samples, None)  # type: ignore[arg-type]
+            eq_t(torch.relu, torch.zeros(1, 3), samples=samples)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"expected batch_size of at least one, got 0"):
-        check_counts(torch.zeros(1, 3), 1, 0)
+        eq_t(torch.relu, torch.zeros(1, 3), samples=1, batch_size=0)

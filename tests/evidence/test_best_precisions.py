@@ -11,8 +11,8 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
-from isotropy.evidence import Laplace, laplace
-from isotropy.evidence._best_precisions import best_precisions, residual_sums
+from isotropy.evidence import Laplace, best_precisions, laplace
+from isotropy.evidence._best_precisions import residual_sums
 
 
 def network(structure: str, loss: str) -> Laplace:

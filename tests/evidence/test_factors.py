@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.evidence import DenseBlock, KroneckerBlock, laplace
+from evidence_parts import DenseBlock, KroneckerBlock
+from isotropy.evidence import laplace
 from isotropy.groups import SO, D, O, S, SO13p, Z
 from isotropy.nn import EMLP, Linear, RecordedModule
 from isotropy.reps import Scalar, T, V

@@ -20,13 +20,13 @@ from torch.nn import functional
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, TensorDataset
 from torch.utils.data import Dataset as MapStyle
 
-from isotropy._run import Step, json_text
-from isotropy.evidence import laplace, path_groups
-from isotropy.evidence._learn_priors import learn_priors
-from isotropy.evidence._prior_history import LearnedPriors, PriorEstimate
+from isotropy._run import json_text
+from isotropy.evidence import LearnedPriors, laplace, learn_priors, path_groups
+from isotropy.evidence._prior_history import PriorEstimate
 from isotropy.groups import SO, S
 from isotropy.nn import EMLP, Linear, PathSum, RecordedModule
 from isotropy.reps import V
+from isotropy.run import Step
 
 FULL = {"structure": "full"}
 decaying = partial(torch.optim.SGD, weight_decay=0.1)

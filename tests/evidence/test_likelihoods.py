@@ -8,13 +8,7 @@ import pytest
 import torch
 from torch import Tensor, distributions
 
-from isotropy.evidence._likelihoods import (
-    Bernoulli,
-    Categorical,
-    Gaussian,
-    Likelihood,
-    classes_without_samples,
-)
+from evidence_parts import Bernoulli, Categorical, Gaussian, Likelihood, classes_without_samples
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from isotropy.evidence._likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
+from evidence_parts import Bernoulli, Categorical, Gaussian, Likelihood
 from isotropy.evidence._losses import likelihood_of
 
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor, distributions
 
+from evidence_parts import Bernoulli, Categorical, Gaussian, Likelihood
 from isotropy.evidence import _output_curvature as module
-from isotropy.evidence._likelihoods import Bernoulli, Categorical, Gaussian, Likelihood
 from isotropy.evidence._output_curvature import (
     root_columns,
     root_count,

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy._run import _memory
+from evidence_parts import DenseBlock, KroneckerBlock
 from isotropy.evidence import (
     best_precisions,
     evidence_gradient,
@@ -20,10 +20,9 @@ from isotropy.evidence import (
     learn_priors,
     log_marginal_likelihood,
 )
-from isotropy.evidence._blocks import DenseBlock, KroneckerBlock
 from isotropy.evidence._path_priors import prior_lengths
 from isotropy.groups import Group, O, S
-from isotropy.nn import EMLP, Linear, PathSum, RecordedModule, soften
+from isotropy.nn import EMLP, Linear, PathSum, RecordedModule, log_prior, soften
 from isotropy.reps import Scalar, V
 
 DELTA = {"0.paths.a.weight": 0.7, "0.paths.a.bias": 1.9, "0.paths.b.weight": 0.4, "2.weight": 1.2}
@@ -209,7 +208,7 @@ def test_softened_layers_keep_their_factors(twin: SimpleNamespace, group: Group)
 
 
 def test_too_many_entries_whose_lengths_are_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_memory, "available_bytes", lambda: 2 * 10**8)
+    monkeypatch.setattr("isotropy._run._memory.available_bytes", lambda: 2 * 10**8)
     block = KroneckerBlock(torch.eye(60).double()[None], torch.eye(50).double()[None])
     sentence = r"3,000 entries whose squared lengths are no product.*take structure='diagonal'"
     with pytest.raises(ValueError, match=sentence):
@@ -259,9 +258,7 @@ def test_the_prior_is_that_of_the_sum() -> None:
     with torch.no_grad():
         soft.log_variances.copy_(torch.tensor([0.3, -0.5, 1.1]))
     delta = {name: 1 / variance for name, variance in soft.tensor_variances.items()}
-    assert float(found.log_prior(delta)) == pytest.approx(
-        float(soft.log_prior().detach()), rel=1e-6
-    )
+    assert float(found.log_prior(delta)) == pytest.approx(float(log_prior(soft).detach()), rel=1e-6)
 
 
 def test_a_sum_within_a_path_answers_for_its_own() -> None:

@@ -8,10 +8,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.evidence import KroneckerBlock, laplace
+from evidence_parts import KroneckerBlock
+from isotropy.evidence import laplace
 from isotropy.evidence._sharing import Mode, SharingModes
 from isotropy.evidence._sums import DenseSums, DiagonalSums, GramSum, KroneckerSums, PartSums
-from isotropy.nn import FactoredLinear, LinearOperation, record
+from isotropy.nn import FactoredLinear, record
+from isotropy.nn._recorder import LinearOperation
 
 
 def written_out(rows: Tensor, blocks: bool) -> Tensor:

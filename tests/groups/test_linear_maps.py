@@ -8,18 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy.groups import (
-    BlockDiagonal,
-    Chain,
-    Dense,
-    Kron,
-    KronSum,
-    LinearMap,
-    Monomial,
-    Operator,
-    Zero,
-    as_linear_map,
-)
+from isotropy.groups import Dense, Group, LinearMap, Monomial, Operator
+from isotropy.groups._compound import BlockDiagonal, Chain, Kron, KronSum
+from isotropy.groups._maps import Zero
 
 
 def monomial(rng: np.random.Generator, n: int, batch: tuple[int, ...] = ()) -> Monomial:
@@ -169,8 +160,10 @@ def test_equal_maps_have_equal_values() -> None:
         Dense(torch.tensor([[0.0, -0.0], [1.0, 2.0]])).value()
         == Dense(torch.tensor([[-0.0, 0.0], [1.0, 2.0]])).value()
     )
-    assert as_linear_map([1, 0]).value() == as_linear_map([[0.0, 1.0], [1.0, 0.0]]).value()
-    assert as_linear_map([1, 0]).value() != as_linear_map([[0.0, -1.0], [1.0, 0.0]]).value()
+    swap, same, other = Group(
+        [[1, 0], [[0.0, 1.0], [1.0, 0.0]], [[0.0, -1.0], [1.0, 0.0]]]
+    ).discrete
+    assert swap.value() == same.value() != other.value()
 
 
 @pytest.mark.parametrize(
@@ -189,7 +182,7 @@ def test_equal_maps_have_equal_values() -> None:
 )
 def test_bad_maps_are_refused(given: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        as_linear_map(given)  # type: ignore[arg-type]
+        Group([given])  # type: ignore[list-item]
 
 
 def test_a_dense_form_that_does_not_fit_says_what_to_call_instead() -> None:

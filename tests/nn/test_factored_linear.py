@@ -16,9 +16,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
 from isotropy.evidence import laplace
-from isotropy.nn import record
-from isotropy.nn._factored_linear import FactoredLinear
-from isotropy.nn._map_linear import MapLinear
+from isotropy.nn import FactoredLinear, MapLinear, record
 
 # with more and with fewer places in the output than channels in the input
 SHAPES: dict[str, tuple[int, int, Any, Any]] = {

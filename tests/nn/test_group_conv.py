@@ -16,10 +16,9 @@ from torch.func import functional_call, jacrev
 
 from isotropy.evidence import laplace
 from isotropy.groups import D, Group, S, p4, p4m
-from isotropy.nn import Linear, OnSlices, record
-from isotropy.nn._grid_group import GridGroup
-from isotropy.nn._group_conv import GroupConv2d, Lift, TurnedConv2d
-from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
+from isotropy.nn import GroupConv2d, GroupPool, Lift, Linear, PolyphasePool2d, record
+from isotropy.nn._group_conv import RotatedKernelConv2d
+from isotropy.nn._on_slices import OnSlices
 from isotropy.reps import Regular, V
 
 FORMS: Any = ("full", "separable", "depthwise", "pointwise")
@@ -57,7 +56,7 @@ def place(elements: list[Tensor], element: Tensor) -> int:
 
 @pytest.mark.parametrize("name", GROUPS)
 def test_quotients_and_places_are_those_of_matrices(name: Any) -> None:
-    group, elements = GridGroup(name), matrices(name)
+    group, elements = Lift(name).group, matrices(name)
     assert group.order == len(elements)
     for j, k in product(range(group.order), repeat=2):
         assert group.quotients()[j, k] == place(elements, elements[j].T @ elements[k])
@@ -174,7 +173,7 @@ def network(name: Any, form: Any, *, lifts: bool = False, per_slice: bool = Fals
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", GROUPS)
 def test_networks_do_not_change_under_shifts_and_turns(name: Any, form: Any) -> None:
-    group, image = GridGroup(name), maps(2, 8, 8)
+    group, image = Lift(name).group, maps(2, 8, 8)
     orbit = [
         group.turn(image, k).roll((down, right), (1, 2))
         for k, down, right in product(range(group.order), range(8), range(8))
@@ -229,7 +228,7 @@ def test_a_sample_does_not_depend_on_the_batch(form: Any) -> None:
 def test_pointwise_networks_pool_one_network_over_turned_images(name: Any) -> None:
     """Appendix F.3: max over slices = max over what an ordinary network makes of turned inputs."""
     torch.manual_seed(0)
-    group, ours, plain = GridGroup(name), [Lift(name)], []
+    group, ours, plain = Lift(name).group, [Lift(name)], []
     for into, out in ((2, 4), (4, 5), (5, 3)):
         layer = GroupConv2d(into, out, group=name, form="pointwise").double()
         twin = nn.Conv2d(into, out, 3, padding=1, padding_mode="circular").double()
@@ -314,14 +313,14 @@ def test_how_parameters_start(name: Any, slices: int) -> None:
 
 # --- what layers tell -------------------------------------------------------------------------
 
-STAGES: dict[str, Callable[[], TurnedConv2d]] = {
+STAGES: dict[str, Callable[[], RotatedKernelConv2d]] = {
     f"{name} {reads} {size}{' depthwise' if depthwise else ''}": (
         lambda name=name, reads=reads, size=size, depthwise=depthwise: drawn(
-            TurnedConv2d(
+            RotatedKernelConv2d(
                 2,
                 2 if depthwise else 3,
                 size,
-                group=GridGroup(name),
+                group=Lift(name).group,
                 reads=reads,
                 depthwise=depthwise,
             )
@@ -333,12 +332,12 @@ STAGES: dict[str, Callable[[], TurnedConv2d]] = {
 }
 
 
-def seen_by(stage: TurnedConv2d, n: int = 2, side: int = 3) -> Tensor:
+def seen_by(stage: RotatedKernelConv2d, n: int = 2, side: int = 3) -> Tensor:
     slices = () if stage.reads == "image" else (stage.group.order,)
     return maps(n, 2, *slices, side, side)
 
 
-def rows_by_jacobian(stage: TurnedConv2d, x: Tensor) -> Tensor:
+def rows_by_jacobian(stage: RotatedKernelConv2d, x: Tensor) -> Tensor:
     """∂y(c', k, p)/∂θ(c', …): shape (n, K, positions, c', columns); other channels have none."""
     jacobian = jacrev(lambda weight: functional_call(stage, {"weight": weight}, (x,)))(stage.weight)
     out = stage.out_channels
@@ -381,21 +380,23 @@ def test_gram_matrices_are_those_of_rows(name: str) -> None:
         torch.testing.assert_close(stage._gram(x), columns @ columns.mT, rtol=0, atol=1e-10)
 
 
-def test_a_gram_matrix_is_told_where_it_pays() -> None:
-    def told(stage: TurnedConv2d, x: Tensor) -> bool:
+def test_a_gram_matrix_is_noted_where_it_pays() -> None:
+    def has_gram(stage: RotatedKernelConv2d, x: Tensor) -> bool:
         with record(stage) as operations:
             stage(x)
         return operations[0].gram is not None
 
     full, plain = STAGES["p4 all slices 3"](), STAGES["p4 own slice 1"]()
-    assert told(full, seen_by(full, 4, 8))
-    assert not told(full, seen_by(full, 3, 8))
-    assert not told(plain, seen_by(plain, 4, 8))
+    assert has_gram(full, seen_by(full, 4, 8))
+    assert not has_gram(full, seen_by(full, 3, 8))
+    assert not has_gram(plain, seen_by(plain, 4, 8))
     mixing = STAGES["p4 all slices 1"]()
-    assert told(mixing, seen_by(mixing))
-    wide = TurnedConv2d(40, 1, 3, group=GridGroup("p4"), reads="own slice", dtype=torch.float64)
-    assert not told(wide, maps(4, 40, 4, 8, 8))
-    assert told(wide, maps(5, 40, 4, 8, 8))
+    assert has_gram(mixing, seen_by(mixing))
+    wide = RotatedKernelConv2d(
+        40, 1, 3, group=Lift("p4").group, reads="own slice", dtype=torch.float64
+    )
+    assert not has_gram(wide, maps(4, 40, 4, 8, 8))
+    assert has_gram(wide, maps(5, 40, 4, 8, 8))
 
 
 def head_of(stage: nn.Module, x: Tensor) -> nn.Module:

@@ -13,9 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.evidence import laplace
-from isotropy.nn import PathSum, RadialBasis
-from isotropy.nn._grid_group import GridGroup
-from isotropy.nn._layerwise_network import LayerwiseNetwork
+from isotropy.nn import LayerwiseNetwork, Lift, PathSum, RadialBasis
 
 FORMS: Any = ("full", "separable", "depthwise", "pointwise")
 SHIFTS = ((1, 0), (0, 1), (5, 18), (31, 30))
@@ -202,10 +200,10 @@ def test_long_lengthscales_leave_an_invariant_network() -> None:
 def test_group_convolutions_are_invariant_to_shifts_and_turns(name: Any, form: Any) -> None:
     net, x = network("group_conv", group=name, form=form), images(3)
     assert change_by_shifts(net) < 1e-12
-    group = GridGroup("p4m")
+    group = Lift("p4m").group
     for k in range(1, group.order):
         found = change(net, x, group.turn(x, k).roll((3, 6), (-2, -1)))
-        assert found < 1e-12 if k < GridGroup(name).order else found > 1e-3
+        assert found < 1e-12 if k < Lift(name).group.order else found > 1e-3
 
 
 def test_group_convolutions_beside_other_paths_at_zero() -> None:

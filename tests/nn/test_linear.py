@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -15,7 +17,6 @@ from isotropy.groups import (
     SU,
     C2d,
     D,
-    Family,
     Group,
     O,
     Operator,
@@ -38,7 +39,7 @@ SIXTH_TURNS = Group([[[0.5, -(3**0.5) / 2], [3**0.5 / 2, 0.5]]], name="sixth tur
 SHEAR = [[2.0, 1.0, 0.0], [0.0, 1.0, 0.5], [0.0, 0.0, 1.0]]
 
 
-def small(family: Family) -> list[Group]:
+def small(family: Any) -> list[Group]:
     """The groups of a family with the smallest parameters, those of three dimensions included."""
     found = []
     for n in range(1, 4) if family.integers else [0]:
@@ -379,7 +380,7 @@ def test_a_circulant_layer_commutes_with_shifts() -> None:
     assert equivariance_error(layer, rows(3, 5), Symmetry(S(3), V, V)) > 1e-3
 
 
-def test_shared_layers_have_a_free_bias_unless_told_otherwise() -> None:
+def test_shared_layers_have_a_free_bias_by_default() -> None:
     labels = torch.zeros(3, 2, dtype=torch.int32)
     assert SharedLinear(labels).bias_coefficients.shape == (3,)
     assert SharedLinear(labels, bias=False).bias is None

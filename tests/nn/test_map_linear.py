@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
 from isotropy.evidence import laplace
-from isotropy.nn import record
-from isotropy.nn._map_linear import MapLinear
+from isotropy.nn import MapLinear, record
 
 SIZES: dict[str, tuple[Any, Any, tuple[int, ...], tuple[int, ...]]] = {
     "square": (4, None, (4, 4), (4, 4)),

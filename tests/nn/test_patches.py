@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from isotropy.nn._patch_gram import circular_gram, zero_padded_gram
-from isotropy.nn._patches import every, padded, patches
+from isotropy.nn._patches import circular_gram, every, padded, patches, zero_padded_gram
 
 CONVOLUTIONS = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 

@@ -11,9 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy.nn._circular_conv import CircularConv2d
-from isotropy.nn._grid_group import GridGroup
-from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
+from isotropy.nn import CircularConv2d, GroupPool, Lift, PolyphasePool2d
 
 
 def maps(*shape: int, seed: int = 0) -> Tensor:
@@ -78,7 +76,7 @@ def test_every_shift_of_the_maps_shifts_the_coarse_maps(shape: tuple[int, ...]) 
 
 @pytest.mark.parametrize("name", ["p4", "p4m"])
 def test_turns_of_the_maps_turn_the_coarse_maps(name: Any) -> None:
-    pool, group = PolyphasePool2d(), GridGroup(name)
+    pool, group = PolyphasePool2d(), Lift(name).group
     x, features = maps(6, 3, 8, 8), maps(6, 3, group.order, 6, 6)
     for k in range(group.order):
         assert torch.equal(pool(group.turn(x, k)), group.turn(pool(x), k))

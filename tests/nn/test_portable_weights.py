@@ -6,7 +6,7 @@ from torch import Tensor
 
 from isotropy.bases import DenseBasis
 from isotropy.groups import O13, SL, SO, DkeR3, Group, O, Sp
-from isotropy.nn import EMLP, Linear, _equivariant_weights, _frames
+from isotropy.nn import EMLP, Linear, _equivariant_weights, _schur_frames
 from isotropy.reps import Rep, Scalar, T, V
 
 
@@ -20,7 +20,7 @@ def turned_bases(monkeypatch: pytest.MonkeyPatch) -> None:
         rotation = torch.linalg.qr(torch.randn(q.shape[1], q.shape[1], generator=rng).double())[0]
         return DenseBasis(rep, q @ rotation.to(q.dtype))
 
-    for module in (_frames, _equivariant_weights):
+    for module in (_schur_frames, _equivariant_weights):
         monkeypatch.setattr(module, "equivariant_basis", solve_turned)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,6 @@ from isotropy.nn import (
     BiLinear,
     EMLPBlock,
     Linear,
-    LinearOperation,
     NormNonlinearity,
     SharedLinear,
     _block_weights,
@@ -86,14 +86,14 @@ def loss_of(y: Tensor) -> Tensor:
     return (weights * (y.abs().square() + y.real)).sum()
 
 
-def matrix_of(operation: LinearOperation, parameters: dict[str, Tensor]) -> Tensor:
+def matrix_of(operation: Any, parameters: dict[str, Tensor]) -> Tensor:
     flat = parameters[operation.parameter].flatten()
     assert operation.entries is not None
     return flat[operation.entries]
 
 
 def gradients_by_sample(
-    operations: list[LinearOperation], loss: Tensor, parameters: dict[str, Tensor]
+    operations: list[Any], loss: Tensor, parameters: dict[str, Tensor]
 ) -> dict[str, Tensor]:
     """Σ g ⊗ a over all axes but that of the samples, put at the entries of each operation."""
     outputs = [operation.output for operation in operations]
@@ -111,7 +111,7 @@ def gradients_by_sample(
     return found
 
 
-def require_gradients_by_sample(model: nn.Module, x: Tensor) -> list[LinearOperation]:
+def require_gradients_by_sample(model: nn.Module, x: Tensor) -> list[Any]:
     """Compare what operations give with what autograd gives for one sample at a time."""
     parameters = dict(model.named_parameters())
     with record(model) as operations:
@@ -444,7 +444,7 @@ def test_a_record_within_another_gives_way_after_it() -> None:
     assert len(outer) == 5
 
 
-def in_vain(layer: nn.Module, x: Tensor, kept: list[LinearOperation]) -> None:
+def in_vain(layer: nn.Module, x: Tensor, kept: list[Any]) -> None:
     """Record one call that works and one that fails."""
     with record(layer) as operations:
         layer(x)
@@ -455,7 +455,7 @@ def in_vain(layer: nn.Module, x: Tensor, kept: list[LinearOperation]) -> None:
 def test_records_are_put_back_after_an_error() -> None:
     model = nn.Sequential(Linear(V, V, S(3), bias=False))
     x = torch.randn(2, 3)
-    inner: list[LinearOperation] = []
+    inner: list[Any] = []
     with record(model) as outer:
         with pytest.raises(ValueError, match=r"expected inputs of width 3"):
             in_vain(model[0], x, inner)

@@ -16,8 +16,7 @@ from torch.func import functional_call, jacrev
 from isotropy.equivariance import assert_equivariant
 from isotropy.evidence import laplace, learn_priors
 from isotropy.groups import SO, Group, O, S, U, Z
-from isotropy.nn import Linear, PathSum
-from isotropy.nn._soft_linear import soft_linear
+from isotropy.nn import Linear, PathSum, soft_linear
 from isotropy.reps import Scalar, V
 
 

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 from isotropy.equivariance import assert_equivariant, equivariance_error
 from isotropy.groups import SO, SU, D, Group, O, S, Scaling, SO13p, U, Z
-from isotropy.nn import _symmetrised
-from isotropy.nn._symmetrised import Symmetrised
+from isotropy.nn import Symmetrised, _symmetrised
 from isotropy.reps import Pseudoscalar, Regular, Scalar, Symmetry, T, V
 
 TURNS = Group([[[0.5, -(3**0.5) / 2], [3**0.5 / 2, 0.5]]], name="sixth turns")
@@ -71,7 +70,7 @@ def test_an_average_over_a_finite_group_is_equivariant_and_what_brute_force_give
 
 
 def _parts(symmetry: Symmetry, letter: int) -> dict[Group, object]:
-    from isotropy.reps import parts_of_element
+    from isotropy.reps._elements import parts_of_element
 
     return parts_of_element(symmetry.group, symmetry.group.discrete[letter])
 

@@ -251,7 +251,7 @@ def test_models_are_planned_without_memory_and_filled_later(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LINEAR)
-def test_planned_layers_draw_their_weights_when_told_to(name: str) -> None:
+def test_planned_layers_draw_their_weights_on_request(name: str) -> None:
     layer = MODELS[name](device="meta").to_empty(device="cpu")
     layer.reset_parameters()
     y = layer(rows(layer, 400))

@@ -10,7 +10,8 @@ from PIL import Image
 
 from isotropy import Pseudoscalar, Rep, Scalar, T, V, equivariant_basis
 from isotropy.groups import SO, S, Z
-from isotropy.report import colour_classes, matrix_shape, plot_bases, plot_basis
+from isotropy.report import plot_basis
+from isotropy.report._basis_picture import colour_classes, matrix_shape
 
 
 @pytest.mark.parametrize(
@@ -65,7 +66,7 @@ def test_a_picture_is_written(tmp_path: Path) -> None:
 
 def test_a_basis_of_rank_zero_and_several_at_once(tmp_path: Path) -> None:
     empty = equivariant_basis(V(SO(3)))
-    path = plot_bases(
+    path = plot_basis(
         [("empty", empty), ("full", equivariant_basis(T(2)(SO(3))))], tmp_path / "two.png"
     )
     assert path.stat().st_size > 0

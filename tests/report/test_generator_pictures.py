@@ -13,8 +13,8 @@ import pytest
 from scipy.linalg import expm
 
 from isotropy.discovery import Finding
+from isotropy.report._flow_words import in_words, short_name
 from isotropy.report._generator_pictures import generator_pictures, metric_picture
-from isotropy.report._motion_words import in_words, short_name
 
 NAMES = ("E", "px", "py", "pz")
 XYZ = ["x", "y", "z"]

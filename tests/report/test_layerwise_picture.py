@@ -8,7 +8,7 @@ from PIL import Image
 
 from isotropy.discovery.layerwise import LayerType
 from isotropy.discovery.layerwise._layerwise_result import LayerShares
-from isotropy.report._layerwise_picture import plot_layers
+from isotropy.report import plot_layers
 
 BLUE, ORANGE, PURPLE = (0, 114, 178), (230, 159, 0), (204, 121, 167)
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from isotropy.report._motion_words import in_words
+from isotropy.report._flow_words import in_words
 
 XYZ = ["x", "y", "z"]
 

@@ -18,9 +18,21 @@ from torch import Tensor
 from isotropy.bases import equivariant_basis
 from isotropy.equivariance import assert_equivariant
 from isotropy.groups import SO, D, Dense, Group, O, S
-from isotropy.reps import Pseudoscalar, Rep, Scalar, Symmetry, T, V, parse_rep
-from isotropy.reps._e3nn import Irrep, from_e3nn, solid_harmonics, to_e3nn
-from isotropy.reps._escnn import from_escnn, to_escnn
+from isotropy.reps import (
+    Irrep,
+    Pseudoscalar,
+    Rep,
+    Scalar,
+    Symmetry,
+    T,
+    V,
+    from_e3nn,
+    from_escnn,
+    parse_rep,
+    to_e3nn,
+    to_escnn,
+)
+from isotropy.reps._e3nn import solid_harmonics
 
 
 @pytest.fixture

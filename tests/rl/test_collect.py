@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.rl._collect import collect_transitions, replay_transitions
+from isotropy.rl import collect_transitions, replay_transitions
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -119,7 +119,7 @@ def test_an_id_is_the_environment_it_makes() -> None:
         collect_transitions("Pendulum-v9", 2)
 
 
-def test_what_is_not_one_environment_of_vectors_is_said() -> None:
+def test_what_is_not_one_environment_of_vectors_is_refused() -> None:
     many = gymnasium.make_vec("Pendulum-v1", 2)
     with pytest.raises(TypeError, match=r"expected one gymnasium environment, .* SyncVectorEnv: "):
         collect_transitions(many, 5)

@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.rl._dynamics_error import dynamics_error
-from isotropy.rl._environment_descriptions import descriptions
-from isotropy.rl._known_environments import (
-    environment_symmetries,
+from isotropy.rl import (
+    dynamics_error,
     environment_symmetry,
     known_environments,
     make_environment,
 )
+from isotropy.rl._environment_descriptions import descriptions
 
 gymnasium = pytest.importorskip("gymnasium")
 pytest.importorskip("mujoco")
@@ -89,15 +88,15 @@ def test_actions_drive_the_described_joints(id: str) -> None:
 @pytest.mark.parametrize("id", known_environments())
 def test_sizes_and_finite_orders(id: str) -> None:
     env = make_environment(id)
-    found = environment_symmetries(env)
-    assert next(iter(found)) == descriptions()[id].names[0]
-    for name, symmetry in found.items():
+    names = known_environments()[id]
+    assert environment_symmetry(env).name == environment_symmetry(env, names[0]).name
+    for name in names:
+        symmetry = environment_symmetry(env, name)
         size = symmetry.observation_size, symmetry.action_size
         discrete = hasattr(env.action_space, "n")
         actions = env.action_space.n if discrete else env.action_space.shape[0]
         assert size == (env.observation_space.shape[0], actions), name
-        if not name.startswith("thesis"):
-            assert len(symmetry.observation_names or ()) == size[0]
+        assert len(symmetry.observation_names or ()) == size[0]
 
 
 def test_walker() -> None:
@@ -125,9 +124,6 @@ def test_swimmer() -> None:
     observation, action = the_one("Swimmer-v5")
     assert torch.equal(observation, signed(range(8), [-1, -1, -1, 1, -1, -1, -1, -1]))
     assert torch.equal(action, -torch.eye(2, dtype=torch.float64))
-    as_run, _ = the_one("Swimmer-v5", "thesis")
-    assert torch.equal(as_run - observation, 2 * torch.eye(8, dtype=torch.float64) * (
-        torch.arange(8) == 4))  # fmt: skip
 
 
 def test_ant_mirror() -> None:
@@ -197,12 +193,11 @@ def test_reacher_turns_as_its_kinematics() -> None:
 
 
 def test_names_of_symmetries() -> None:
-    assert list(environment_symmetries("Ant-v5")) == [
-        "D(4)", "mirror", "world rotation", "D(4) with world rotation", "thesis",
+    assert known_environments()["Ant-v5"] == [
+        "D(4)", "mirror", "world rotation", "D(4) with world rotation",
     ]  # fmt: skip
     assert environment_symmetry("Ant-v5", "world rotation").name == "SO(2)"
     assert environment_symmetry("Reacher-v5").name == "O(2)"
-    assert environment_symmetry("Ant-v5", "thesis").name == "Z(4)"
 
 
 @pytest.mark.parametrize(
@@ -238,7 +233,9 @@ def test_wrapped_and_unregistered_environments() -> None:
 
 
 def test_unknown() -> None:
-    with pytest.raises(ValueError, match=r"among Ant-v4, Ant-v5, .*, got 'Pong': .*described_sym"):
+    with pytest.raises(
+        ValueError, match=r"among Ant-v4, Ant-v5, .*, got 'Pong': .*Symmetry.described"
+    ):
         environment_symmetry("Pong")
     for id, meant in (
         ("Walker2d", "Walker2d-v5"),
@@ -266,7 +263,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("id", "name"), [(id, name) for id in known_environments() for name in descriptions()[id].names]
+    ("id", "name"), [(id, name) for id, names in known_environments().items() for name in names]
 )
 def test_each_holds_as_it_says(id: str, name: str) -> None:
     """Against the simulator: steps and rewards."""

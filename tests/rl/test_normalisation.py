@@ -10,7 +10,7 @@ from torch import Tensor
 
 from isotropy.groups import GL, SO, Group, Z
 from isotropy.reps import Pseudoscalar, Rep, Scalar, V
-from isotropy.rl._known_environments import environment_symmetry
+from isotropy.rl import environment_symmetry
 from isotropy.rl._normalisation import EquivariantScaler
 
 SIGNS_AND_SWAPS = (2 * Scalar + 3 * Pseudoscalar + 2 * V).on([3, 0, 8, 1, 2, 5, 7, 4, 6], 9)(Z(2))
@@ -98,7 +98,7 @@ def test_what_the_group_mixes_is_constant_together() -> None:
         )
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="expected a group that keeps lengths"):
         EquivariantScaler(V(GL(2)))
     scaler = EquivariantScaler(SIGNS_AND_SWAPS)
@@ -111,7 +111,7 @@ def test_what_does_not_fit_is_said() -> None:
 def test_vectorised_environments(tmp_path: Path) -> None:
     gymnasium = pytest.importorskip("gymnasium")
     vec_env = pytest.importorskip("stable_baselines3.common.vec_env")
-    from isotropy.rl._vec_normalise import VecEquivariantNormalize
+    from isotropy.rl import VecEquivariantNormalize
 
     symmetry = environment_symmetry("Walker2d-v5")
 

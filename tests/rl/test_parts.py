@@ -2,7 +2,8 @@ from math import sqrt
 
 import pytest
 
-from isotropy.rl import Part, axial, choice, direction, hinge, quaternion, scalar, slide, vector
+from isotropy.rl import axial, choice, direction, hinge, quaternion, scalar, vector
+from isotropy.rl._parts import Part, slide
 
 
 @pytest.mark.parametrize(

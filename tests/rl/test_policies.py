@@ -19,11 +19,15 @@ from stable_baselines3 import DDPG, PPO, SAC, TD3
 from stable_baselines3.common.policies import ContinuousCritic
 from stable_baselines3.sac.policies import Actor
 
-from isotropy.rl import EnvironmentSymmetry, RPPActorCriticPolicy, RPPTD3Policy
-from isotropy.rl._known_environments import environment_symmetry
-from isotropy.rl._magnitudes import magnitudes
-from isotropy.rl._sac_policies import EquivariantPolicy, RPPPolicy
-from isotropy.rl._symmetric_replay import SymmetricReplayBuffer
+from isotropy.rl import (
+    EnvironmentSymmetry,
+    EquivariantPolicy,
+    RPPActorCriticPolicy,
+    RPPPolicy,
+    RPPTD3Policy,
+    SymmetricReplayBuffer,
+    environment_symmetry,
+)
 
 # two limbs whose torques are exchanged and change sign; a height, a tilt and two angles
 SWAP = torch.tensor([[0.0, -1.0], [-1.0, 0.0]])
@@ -125,7 +129,7 @@ def test_rpp_policy_starts_near_the_symmetry_and_is_free(symmetry: EnvironmentSy
 
 def test_magnitudes_are_actions_without_signs() -> None:
     for symmetry in KNOWN:
-        rep, elements = magnitudes(symmetry.action), symmetry.elements()
+        rep, elements = symmetry.action_magnitudes, symmetry.elements()
         expected = symmetry.action.rho(elements).dense().abs()
         assert torch.equal(rep(symmetry.group).rho(elements).dense().expand_as(expected), expected)
 
@@ -245,7 +249,7 @@ ROTATED = EnvironmentSymmetry.of(
         (ROTATED, (2, 2), {}, "expected actions whose entries a group exchanges"),
     ],
 )
-def test_what_does_not_fit_is_said(
+def test_what_does_not_fit_is_refused(
     symmetry: EnvironmentSymmetry, sizes: tuple[int, int], options: dict, message: str
 ) -> None:
     observations, actions = (spaces.Box(-1, 1, (size,)) for size in sizes)
@@ -253,7 +257,7 @@ def test_what_does_not_fit_is_said(
         RPPPolicy(observations, actions, lambda _: 1e-3, symmetry, **options)
 
 
-def test_no_symmetry_and_wrong_limits_are_said() -> None:
+def test_no_symmetry_and_wrong_limits_are_refused() -> None:
     box = spaces.Box(-1, 1, (4,))
     with pytest.raises(TypeError, match=r"expected a symmetry, .* got NoneType"):
         RPPPolicy(box, spaces.Box(-1, 1, (2,)), lambda _: 1e-3)
@@ -299,7 +303,7 @@ def test_unknown_options_are_named(option: str, message: str) -> None:
 def test_policies_say_which_algorithm_they_are_for() -> None:
     policies = RPPPolicy, RPPTD3Policy, RPPActorCriticPolicy
     fitting = {SAC: RPPPolicy, TD3: RPPTD3Policy, DDPG: RPPTD3Policy}
-    told = "that {} is for, .*RPPPolicy is for SAC, RPPTD3Policy for TD3 and DDPG, RPPActorCritic"
+    hint = "that {} is for, .*RPPPolicy is for SAC, RPPTD3Policy for TD3 and DDPG, RPPActorCritic"
     small = {"symmetry": "Pendulum-v1", "net_arch": [8]}
     for algorithm, right in fitting.items():
         for policy in policies:
@@ -307,9 +311,9 @@ def test_policies_say_which_algorithm_they_are_for() -> None:
             if policy is right:
                 algorithm(policy, "Pendulum-v1", **arguments)
                 continue
-            with pytest.raises((TypeError, AttributeError), match=told.format(policy.__name__)):
+            with pytest.raises((TypeError, AttributeError), match=hint.format(policy.__name__)):
                 algorithm(policy, "Pendulum-v1", **arguments)
-    with pytest.raises(TypeError, match=told.format("RPPTD3Policy")):
+    with pytest.raises(TypeError, match=hint.format("RPPTD3Policy")):
         PPO(RPPTD3Policy, "Pendulum-v1", policy_kwargs=dict(small), device="cpu")
     for policy in (RPPPolicy, RPPTD3Policy):
         with pytest.raises(TypeError, match=r"expected a box of actions .* got Discrete\(2\)"):

@@ -16,9 +16,12 @@ from gymnasium import spaces
 from stable_baselines3 import PPO
 from torch import nn
 
-from isotropy.rl import EnvironmentSymmetry
-from isotropy.rl._actor_critic_policies import EquivariantActorCriticPolicy, RPPActorCriticPolicy
-from isotropy.rl._known_environments import environment_symmetry
+from isotropy.rl import (
+    EnvironmentSymmetry,
+    EquivariantActorCriticPolicy,
+    RPPActorCriticPolicy,
+    environment_symmetry,
+)
 
 CART = EnvironmentSymmetry.of([-torch.eye(4)], [[1, 0]])
 

@@ -15,9 +15,13 @@ from gymnasium import spaces
 from stable_baselines3 import TD3
 from stable_baselines3.td3.policies import Actor
 
-from isotropy.rl import EnvironmentSymmetry
-from isotropy.rl._known_environments import environment_symmetry, make_environment
-from isotropy.rl._td3_policies import EquivariantTD3Policy, RPPTD3Policy
+from isotropy.rl import (
+    EnvironmentSymmetry,
+    EquivariantTD3Policy,
+    RPPTD3Policy,
+    environment_symmetry,
+    make_environment,
+)
 
 
 @pytest.mark.parametrize("id", ["Walker2d-v5", "Ant-v5"])

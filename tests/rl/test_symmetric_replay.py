@@ -18,9 +18,12 @@ from gymnasium import spaces
 from stable_baselines3 import DQN, SAC
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
-from isotropy.rl import EnvironmentSymmetry
-from isotropy.rl._known_environments import environment_symmetry, make_environment
-from isotropy.rl._symmetric_replay import SymmetricReplayBuffer
+from isotropy.rl import (
+    EnvironmentSymmetry,
+    SymmetricReplayBuffer,
+    environment_symmetry,
+    make_environment,
+)
 
 CART = EnvironmentSymmetry.of([-torch.eye(4)], [[1, 0]])
 
@@ -189,7 +192,7 @@ def test_limits_at_infinity_are_compared_too() -> None:
         SymmetricReplayBuffer(5, box, spaces.Box(0, inf, (1,)), symmetry=flip)
 
 
-def test_what_does_not_fit_is_said() -> None:
+def test_what_does_not_fit_is_refused() -> None:
     symmetry = environment_symmetry("Hopper-v5")
     box = spaces.Box(-1, 1, (11,))
     with pytest.raises(ValueError, match=r"expected limits of actions that Z.2. keeps"):

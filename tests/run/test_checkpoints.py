@@ -6,7 +6,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from isotropy._run import Checkpoint
+from isotropy.run import Checkpoint
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from isotropy._run import atomic_write, cache_folder, json_text, write_json
+from isotropy._run import json_text
+from isotropy.run import atomic_write, cache_folder, write_json
 
 
 def names(folder: Path) -> list[str]:

@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from isotropy._run import OutOfTime, Patience, Step, seconds_of, time_in_words
+from isotropy._run import OutOfTime, Patience, seconds_of, time_in_words
+from isotropy.run import Step
 
 
 def busy(seconds: float = 30.0) -> str:

@@ -6,7 +6,7 @@ from dataclasses import FrozenInstanceError
 
 import pytest
 
-from isotropy._run import Step, _progress, terminal_progress
+from isotropy.run import Step, terminal_progress
 
 
 class Terminal(io.StringIO):
@@ -22,7 +22,7 @@ def attach(
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
     if delay is not None:
-        monkeypatch.setattr(_progress, "_SECONDS_BEFORE_BAR", delay)
+        monkeypatch.setattr("isotropy._run._progress._SECONDS_BEFORE_BAR", delay)
     return stream
 
 

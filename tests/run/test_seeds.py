@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy._run import generator, spawn
+from isotropy.run import generator, spawn
 
 
 def draw(source: torch.Generator) -> list[float]:

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 
 _PAPERS = "isotropy_papers"
@@ -18,14 +19,17 @@ _PAPERS = "isotropy_papers"
 
 def lazy_names(
     room: str, deprecated: Mapping[str, str] | None = None
-) -> tuple[Callable[[str], object], Callable[[], list[str]], list[str]]:
+) -> tuple[Callable[..., object], Callable[[], list[str]], list[str]]:
     """What a room's ``__getattr__``, ``__dir__`` and ``__all__`` are.
+
+    A room that wraps its ``__getattr__`` passes 4 as its second argument, so that warnings are of
+    the line that asks for an old name.
 
     Args:
         room: The ``__name__`` of the package; its ``__init__.pyi`` imports each public name from
             the module that holds it.
-        deprecated: Old names, each with where it is now: ``"isotropy.room:name"``. One in a
-            private module has nothing that replaces it.
+        deprecated: Old names, each with where it is now: ``"isotropy.room:name"``, or a method.
+            One in a private module has nothing that replaces it.
 
     Example:
         >>> find, _, names = lazy_names("isotropy.bases")
@@ -36,13 +40,14 @@ def lazy_names(
     places = _imports(Path(str(package.__file__)).with_suffix(".pyi"))
     old = dict(deprecated or {})
 
-    def __getattr__(name: str) -> object:
+    def __getattr__(name: str, stacklevel: int = 3) -> object:
         if name in places:
             found = getattr(import_module(places[name]), name)
             setattr(package, name, found)
             return found
         if name in old:
-            return _with_warning(f"{room}.{name}", *old[name].split(":"))
+            module, _, now = old[name].partition(":")
+            return _with_warning(f"{room}.{name}", module, now, stacklevel)
         raise AttributeError(f"module {room!r} has no attribute {name!r}")
 
     names = sorted(places)
@@ -59,9 +64,9 @@ def _imports(stub: Path) -> dict[str, str]:
     }
 
 
-def _with_warning(old: str, module: str, name: str) -> object:
+def _with_warning(old: str, module: str, name: str, stacklevel: int) -> object:
     try:
-        found = getattr(import_module(module), name)
+        found: object = attrgetter(name)(import_module(module))
     except ModuleNotFoundError as error:
         if error.name != _PAPERS:
             raise
@@ -72,6 +77,8 @@ def _with_warning(old: str, module: str, name: str) -> object:
     private = any(part.startswith("_") for part in module.split("."))
     now = "part of how isotropy works inside" if private else f"{module}.{name}"
     warnings.warn(
-        f"{old} is now {now}: the old name goes in version 0.2", DeprecationWarning, stacklevel=3
+        f"{old} is now {now}: the old name goes in version 0.2",
+        DeprecationWarning,
+        stacklevel=stacklevel,
     )
     return found

@@ -2,4 +2,17 @@
 
 from isotropy._run._lazy_names import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__)
+_MOVED = {
+    "isotropy.bases._block_basis": "Block BlockBasis",
+    "isotropy.bases._constraints": "Constraint constraints",
+    "isotropy.bases._invariant_theory": "ContractionBasis invariant_rank solve_invariant_theory",
+    "isotropy.bases._krylov": "solve_krylov",
+    "isotropy.bases._null_space": "null_space",
+    "isotropy.bases._orbits": "solve_orbits",
+    "isotropy.bases._product_rules": "KronBasis",
+    "isotropy.bases._wreath": "WreathBasis",
+    "isotropy.bases._zero_weight": "ZeroWeightBasis solve_zero_weight",
+}
+_DEPRECATED = {old: f"{now}:{old}" for now, names in _MOVED.items() for old in names.split()}
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _DEPRECATED)

@@ -16,11 +16,11 @@ from contextvars import ContextVar
 from math import inf
 
 from isotropy import __version__
-from isotropy.bases._basis import Basis
 from isotropy.bases._cache_files import read_basis, write_basis
 from isotropy.bases._dense import DenseBasis
 from isotropy.bases._null_space import ranks_must_be_clear, strict_solving
 from isotropy.bases._orbits import OrbitBasis
+from isotropy.bases._orthonormal_basis import Basis
 from isotropy.bases._zero_weight import ZeroWeightBasis
 from isotropy.groups import Group
 from isotropy.reps import Rep

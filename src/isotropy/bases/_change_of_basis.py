@@ -13,22 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy.bases._basis import Basis
 from isotropy.bases._dense import DenseBasis
 from isotropy.bases._krylov import constraint_gram
 from isotropy.bases._null_space import project_on_null_space
-from isotropy.groups import (
-    Conjugate,
-    Dense,
-    Group,
-    Kron,
-    LinearMap,
-    Monomial,
-    balanced_frame,
-    in_span,
-    orthonormal_span,
-)
-from isotropy.reps import Determinant, Product, Rebased, Rep, Vector
+from isotropy.bases._orthonormal_basis import Basis
+from isotropy.groups import Dense, Group, LinearMap, Monomial, orthonormal_span
+from isotropy.groups._balanced_frame import balanced_frame
+from isotropy.groups._compound import Kron
+from isotropy.groups._placements import Conjugate
+from isotropy.groups._products import in_span
+from isotropy.reps import Product, Rep
+from isotropy.reps._leaves import Determinant, Vector
+from isotropy.reps._placed import Rebased
 
 LARGEST_MATRIX = 10**7
 LARGEST_FRAME = 12  # dimensions: the search for coordinates costs d⁶

@@ -5,14 +5,13 @@ The plainest solver and the slow twin of every other: O(size³).
 
 from __future__ import annotations
 
-import scipy.linalg
 import torch
 from torch import Tensor
 
 from isotropy._run import amount, require_memory
-from isotropy.bases._basis import Basis
 from isotropy.bases._constraints import constraints
 from isotropy.bases._null_space import require_clear
+from isotropy.bases._orthonormal_basis import Basis
 from isotropy.reps import Rep
 
 TOLERANCE = 1e-9
@@ -76,6 +75,8 @@ def _right_vectors(triangle: Tensor) -> tuple[Tensor, Tensor]:
     try:
         _, singular, vh = torch.linalg.svd(triangle, full_matrices=True)
     except RuntimeError:  # LinAlgError: it did not converge
-        _, s, v = scipy.linalg.svd(triangle.numpy(), lapack_driver="gesvd")
+        from scipy.linalg import svd
+
+        _, s, v = svd(triangle.numpy(), lapack_driver="gesvd")
         return torch.from_numpy(s), torch.from_numpy(v)
     return singular, vh

@@ -23,7 +23,6 @@ import torch
 from torch import Tensor
 
 from isotropy._run import require_memory
-from isotropy.bases._basis import Basis
 from isotropy.bases._contractions import (
     Form,
     Patterns,
@@ -32,8 +31,10 @@ from isotropy.bases._contractions import (
     number_of_splits,
     splits,
 )
+from isotropy.bases._orthonormal_basis import Basis
 from isotropy.groups import GL, O11, O13, SL, SO, SO13, SU, Group, O, SO11p, SO13p, Sp, U
-from isotropy.reps import Determinant, Leaf, Product, Rep, Vector
+from isotropy.reps import Product, Rep
+from isotropy.reps._leaves import Determinant, Leaf, Vector
 
 _WITH_METRIC = (O, SO, O13, SO13, SO13p, O11, SO11p, Sp)
 _WITHOUT_METRIC = (GL, SL, U, SU)
@@ -152,29 +153,8 @@ def _tensor_type(rep: Rep) -> _TensorType | None:
     )
 
 
-def is_solvable_by_invariant_theory(rep: Rep) -> bool:
-    """Whether a representation is made of tensors of one classical group.
-
-    Its factors must be V, V.T and Pseudoscalar, in any order, all of the same O(n), SO(n),
-    Sp(n), GL(n), SL(n), U(n), SU(n), O(1,3), SO(1,3), SO⁺(1,3), O(1,1) or SO⁺(1,1).
-
-    Example:
-        >>> from isotropy.groups import SO, Z
-        >>> from isotropy.reps import T
-        >>> is_solvable_by_invariant_theory(T(2, 1)(SO(3)))
-        True
-        >>> is_solvable_by_invariant_theory(T(2, 1)(Z(3)))
-        False
-    """
-    return _tensor_type(rep) is not None
-
-
 def contraction_patterns(rep: Rep) -> list[Patterns]:
-    """All contraction patterns of a representation, kind by kind; they span its invariants.
-
-    Raises:
-        ValueError: As :func:`solve_invariant_theory`.
-    """
+    """All contraction patterns of a representation, kind by kind; they span its invariants."""
     tensors = _require_tensor_type(rep)
     found = []
     for kind in _kinds(tensors):
@@ -206,10 +186,6 @@ class ContractionBasis(Basis):
     The patterns are the first independent ones in lexicographic order, and R = (PᵀP)^(-1/2),
     so that the answer is the same on every run. A pattern is kept as the places and signs of
     its few entries, found when they are first needed.
-
-    Args:
-        rep: The representation.
-        kinds: The independent patterns of each kind, with their matrix R.
     """
 
     def __init__(self, rep: Rep, kinds: list[tuple[Patterns, npt.NDArray[np.float64]]]) -> None:
@@ -263,9 +239,6 @@ class ContractionBasis(Basis):
 def solve_invariant_theory(rep: Rep) -> ContractionBasis:
     """The basis of the invariant tensors of a classical group, in closed form.
 
-    Args:
-        rep: V, V.T, T(p, q) or any product of V, V.T and Pseudoscalar, of one classical group.
-
     Raises:
         ValueError: If it is another representation, or memory does not suffice.
 
@@ -281,17 +254,5 @@ def solve_invariant_theory(rep: Rep) -> ContractionBasis:
 
 
 def invariant_rank(rep: Rep) -> int:
-    """The number of independent invariant tensors, whatever their size.
-
-    Raises:
-        ValueError: As :func:`solve_invariant_theory`.
-
-    Example:
-        >>> from isotropy.groups import O, SO
-        >>> from isotropy.reps import T
-        >>> [invariant_rank(T(k)(SO(3))) for k in range(9)]  # the Riordan numbers
-        [1, 0, 1, 1, 3, 6, 15, 36, 91]
-        >>> invariant_rank(T(8)(O(100)))  # of 10¹⁶ dimensions
-        105
-    """
+    """The number of independent invariant tensors, whatever their size."""
     return solve_invariant_theory(rep).rank

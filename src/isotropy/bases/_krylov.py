@@ -19,11 +19,7 @@ _UNCLEAR = (1e-8, 1e-6)
 
 
 def solve_krylov(rep: Rep) -> DenseBasis:
-    """The basis of any representation from products with ρ and dρ alone.
-
-    Raises:
-        ValueError: If the basis would not fit in memory, or the iteration does not converge.
-    """
+    """The basis of any representation from products with ρ and dρ alone."""
     size = rep.size()
     require_memory(
         16 * 8 * 16 * size,

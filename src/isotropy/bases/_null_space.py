@@ -117,6 +117,9 @@ def project_on_null_space(
         x: Columns to project, shape (size, columns).
         against: The norm of a gradient to judge convergence by; that of ``x`` by default.
         history: Receives ‖G x‖/‖x‖ over all columns after every step.
+
+    Raises:
+        ValueError: If it does not converge, or not within the work allowed.
     """
     x = x.copy()
     scale = np.linalg.norm(x)
@@ -153,16 +156,6 @@ def project_on_null_space(
         f"expected the iteration to converge within {MOST_STEPS} steps, got a residual of "
         f"{best / first:.1e}"
     )
-
-
-def descend_to_null_space(gram: Gram, x: Array, rate: float, steps: int) -> list[float]:
-    """Algorithm 1 as printed: X ← X − rate · C†C X; returns ‖C†C X‖/‖X‖ after every step."""
-    scale, history = float(np.linalg.norm(x)), []
-    for _ in range(steps):
-        gradient = gram(x)
-        history.append(float(np.linalg.norm(gradient)) / scale)
-        x = x - rate * gradient
-    return history
 
 
 def largest_eigenvalue(gram: Gram, size: int, *, steps: int = 30, seed: int = 0) -> float:

@@ -12,8 +12,10 @@ import torch
 from torch import Tensor
 
 from isotropy._run import amount, require_memory
-from isotropy.bases._basis import Basis
-from isotropy.groups import LinearMap, Monomial, components, double_cover
+from isotropy.bases._orthonormal_basis import Basis
+from isotropy.groups import LinearMap, Monomial
+from isotropy.groups._connected_components import components
+from isotropy.groups._finite import double_cover
 from isotropy.reps import Rep
 
 
@@ -83,11 +85,7 @@ def is_solvable_by_orbits(rep: Rep) -> bool:
 
 
 def solve_orbits(rep: Rep) -> OrbitBasis:
-    """The basis of a representation by signed permutations.
-
-    Raises:
-        ValueError: If a generator is not a signed permutation, or memory does not suffice.
-    """
+    """The basis of a representation by signed permutations."""
     if not is_solvable_by_orbits(rep):
         raise ValueError(
             f"expected a representation by (signed) permutations for the orbit solver, got {rep}"

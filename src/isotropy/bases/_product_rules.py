@@ -14,14 +14,18 @@ from math import prod
 import torch
 from torch import Tensor
 
-from isotropy.bases._basis import Basis
 from isotropy.bases._orbits import OrbitBasis
-from isotropy.groups import DirectProduct, Embedding, Group, LinearMap, SideBySide, digest
-from isotropy.reps import Determinant, Product, Rep, Scalar, Sum, Vector
+from isotropy.bases._orthonormal_basis import Basis
+from isotropy.groups import DirectProduct, Group, LinearMap
+from isotropy.groups._maps import digest
+from isotropy.groups._placements import Embedding
+from isotropy.groups._products import SideBySide
+from isotropy.reps import Product, Rep, Scalar, Sum
+from isotropy.reps._leaves import Determinant, Vector
 
 
 class PartOf(Group):
-    """A group as one part of a larger one, told apart from equal parts by its place."""
+    """A group as one part of a larger one, distinct from equal parts by its place."""
 
     inner: Group
     whole: Group

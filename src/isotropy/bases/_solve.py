@@ -7,8 +7,7 @@ from collections.abc import Callable
 from typing import Literal, get_args
 
 from isotropy._run import ProgressCallback
-from isotropy.bases._basis import Basis
-from isotropy.bases._blocks import axes_of, solve_blocks
+from isotropy.bases._block_basis import axes_of, solve_blocks
 from isotropy.bases._cache import BasisCache, current_cache
 from isotropy.bases._change_of_basis import in_good_coordinates, solve_rebased
 from isotropy.bases._dense import solve_dense
@@ -16,6 +15,7 @@ from isotropy.bases._invariant_theory import solve_invariant_theory
 from isotropy.bases._krylov import solve_krylov
 from isotropy.bases._null_space import ranks_must_be_clear
 from isotropy.bases._orbits import is_solvable_by_orbits, solve_orbits
+from isotropy.bases._orthonormal_basis import Basis
 from isotropy.bases._product_rules import expanded, is_kronecker, solve_kronecker, without_place
 from isotropy.bases._wreath import is_solvable_by_wreath_rule, solve_wreath
 from isotropy.bases._zero_weight import (
@@ -24,7 +24,8 @@ from isotropy.bases._zero_weight import (
     solve_zero_weight,
 )
 from isotropy.groups import Group
-from isotropy.reps import Product, Rep, Symmetry, without_duals
+from isotropy.reps import Product, Rep, Symmetry
+from isotropy.reps._layout import without_duals
 
 Method = Literal["auto", "orbits", "zero-weight", "invariant-theory", "krylov", "dense"]
 
@@ -62,6 +63,7 @@ def equivariant_basis(
         progress: Called before each block of a sum.
 
     Raises:
+        TypeError: If it is neither.
         ValueError: If the representation has no group yet, the method cannot solve it, or
             memory does not suffice.
 

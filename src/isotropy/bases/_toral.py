@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.linalg import schur
 
 from isotropy.bases._null_space import Array
 from isotropy.groups import Group
-from isotropy.reps import Determinant, Rep, Vector, parts_of_algebra, parts_of_element
+from isotropy.reps import Rep
+from isotropy.reps._elements import parts_of_algebra, parts_of_element
+from isotropy.reps._leaves import Determinant, Vector
 
 WORST_CONDITION = 1e6
 _ZERO = 1e-10
@@ -121,6 +122,8 @@ def is_unitary(vectors: Array) -> bool:
 
 def _diagonalise(matrix: Array, *, real: bool) -> tuple[Array, Array] | None:
     """Eigenvalues and eigenvectors, orthonormal for normal matrices, in conjugate pairs if real."""
+    from scipy.linalg import schur
+
     commutator = matrix @ matrix.conj().T - matrix.conj().T @ matrix
     is_normal = np.abs(commutator).max() <= 1e-13 * np.linalg.norm(matrix) ** 2
     if is_normal and real:
@@ -136,6 +139,8 @@ def _diagonalise(matrix: Array, *, real: bool) -> tuple[Array, Array] | None:
 
 def _diagonalise_real_normal(matrix: Array) -> tuple[Array, Array]:
     """From the real Schur form: its 2 × 2 blocks [[a, b], [-b, a]] have eigenvalues a ± ib."""
+    from scipy.linalg import schur
+
     blocks, vectors = schur(matrix, output="real")
     n, scale = len(matrix), max(float(np.linalg.norm(matrix)), 1e-300)
     weights, columns, at = np.zeros(n, np.complex128), np.zeros((n, n), np.complex128), 0

@@ -17,11 +17,12 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from isotropy.bases._basis import Basis
 from isotropy.bases._orbits import solve_orbits
+from isotropy.bases._orthonormal_basis import Basis
 from isotropy.bases._product_rules import PartOf
-from isotropy.groups import Wreath
-from isotropy.reps import Product, Rep, T, Vector
+from isotropy.groups._products import Wreath
+from isotropy.reps import Product, Rep, T
+from isotropy.reps._leaves import Vector
 
 
 @dataclass(frozen=True)
@@ -113,12 +114,7 @@ def is_solvable_by_wreath_rule(rep: Rep) -> bool:
 
 
 def solve_wreath(rep: Rep, solve: Callable[[Rep], Basis]) -> WreathBasis:
-    """The basis of a tensor representation of a wreath product.
-
-    Args:
-        rep: A product of V and V* of a wreath product.
-        solve: Solves a representation of the inner group.
-    """
+    """The basis of a tensor representation of a wreath product."""
     group = rep.groups[0]
     factors = rep.factors if isinstance(rep, Product) else (rep,)
     assert isinstance(group, Wreath)

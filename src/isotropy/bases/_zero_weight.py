@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array, vstack
 from torch import Tensor
 
 from isotropy._run import require_memory
-from isotropy.bases._basis import Basis
 from isotropy.bases._null_space import (
     UNCLEAR,
     Array,
@@ -27,9 +26,13 @@ from isotropy.bases._null_space import (
     null_space,
     require_clear,
 )
+from isotropy.bases._orthonormal_basis import Basis
 from isotropy.bases._toral import Eigenbasis, Torus, eigenbasis_of, is_unitary, torus_of
 from isotropy.groups import Group
 from isotropy.reps import Product, Rep
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 LARGEST_DENSE = 400
 _ZERO_SUM = 1e-9
@@ -119,11 +122,7 @@ def is_solvable_by_zero_weight(rep: Rep) -> bool:
 
 
 def solve_zero_weight(rep: Rep) -> ZeroWeightBasis:
-    """The basis of a representation of a Lie group.
-
-    Raises:
-        ValueError: If no element of the algebra can be diagonalised, or memory does not suffice.
-    """
+    """The basis of a representation of a Lie group."""
     factors = list(rep.factors) if isinstance(rep, Product) else [rep]
     if not factors or not is_solvable_by_zero_weight(rep):
         raise ValueError(
@@ -198,6 +197,8 @@ def _all_sums(weights: list[Array]) -> Array:
 
 def _constraint_matrix(problem: _Problem, torus: Torus, group: Group, *, half: bool) -> csr_array:
     """The constraints on the zero weights, rows numbered as they are met."""
+    from scipy.sparse import csr_array, vstack
+
     chosen = list(range(len(torus.roots)))
     if half:
         functional = (torus.roots * np.exp(0.7391j)).real
@@ -268,6 +269,8 @@ def _compressed(
     rows: list[Array], columns: list[Array], values: list[Array], width: int
 ) -> csr_array:
     """A sparse matrix from its entries, without empty rows and what cancels to rounding error."""
+    from scipy.sparse import csr_array
+
     _, row = np.unique(np.concatenate(rows), return_inverse=True)
     height = int(row.max(initial=-1)) + 1
     value = np.concatenate(values)
@@ -285,6 +288,8 @@ def _null_vectors(problem: _Problem, constraint: csr_array, *, real: bool, unita
         return np.zeros((0, 0), np.complex128)
     if not real:
         return _null_space(constraint, unitary=unitary).astype(np.complex128)
+    from scipy.sparse import vstack
+
     to_real = _real_coordinates(problem)
     turned = constraint @ to_real
     stacked = vstack([turned.real, turned.imag], format="csr")
@@ -293,6 +298,8 @@ def _null_vectors(problem: _Problem, constraint: csr_array, *, real: bool, unita
 
 def _real_coordinates(problem: _Problem) -> csr_array:
     """Columns (e_I + e_Ī)/√2 and i(e_I − e_Ī)/√2: the vectors that stand for real tensors."""
+    from scipy.sparse import csr_array
+
     conjugate = np.stack(
         [factor.conjugates[problem.index[:, f]] for f, factor in enumerate(problem.factors)], -1
     )

@@ -25,19 +25,6 @@ def binomial_tail(errors: int, n: int, bits: float, delta: float) -> float:
     bound of these arguments that grows with the errors and pays for each hypothesis by itself is
     smaller. δ · 2^{−bits} above ½ counts as ½.
 
-    Args:
-        errors: How many of the samples the hypothesis gets wrong.
-        n: How many samples there are, independent and not used to choose the code.
-        bits: The length of the hypothesis in a prefix-free code.
-        delta: The probability with which the bound may fail, for any hypothesis of the code.
-
-    Returns:
-        An upper bound on the risk, at most 1 and never rounded down.
-
-    Raises:
-        TypeError: If counts are not integers, or the others not numbers.
-        ValueError: If one of them is out of range.
-
     Example:
         >>> round(binomial_tail(0, 10, 0, 0.05), 6)  # 1 - 0.05 ** (1 / 10)
         0.258866

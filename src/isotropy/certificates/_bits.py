@@ -95,7 +95,7 @@ class BitWriter:
     def subset(self, chosen: Sequence[int], limit: int) -> None:
         """Write k different numbers below ``limit``, in ⌈log₂ C(limit, k)⌉ bits.
 
-        The reader is told k. Written is the set's place among all,
+        The reader knows k. Written is the set's place among all,
         Σᵢ C(cᵢ, i) for c₁ < c₂ < … (the combinatorial number system).
 
         Args:
@@ -183,6 +183,7 @@ class BitReader:
 
         Raises:
             Rejected: If the bits say a number that is not one of them.
+            ValueError: If there are none.
 
         Example:
             >>> BitReader(b"\xff").below(256)
@@ -235,6 +236,9 @@ class BitReader:
         """Read a set of ``count`` numbers below ``limit``, ascending.
 
         Both arguments are trusted: what they cost is at most that of C(limit, count).
+
+        Raises:
+            ValueError: If there are not so many.
 
         Example:
             >>> writer = BitWriter()

@@ -1,8 +1,9 @@
 """Bounds on the risk of a hypothesis that was sent in few bits.
 
 Every bound takes the errors of a hypothesis on n independent samples and its length in a
-prefix-free code that was fixed before the samples were seen. It holds with probability 1 − δ for
-all hypotheses of the code at once, so how one was searched for does not matter.
+prefix-free code that was fixed before the samples were seen, and gives a risk of at most 1. It holds
+with probability 1 − δ for all hypotheses of the code at once, so how one was searched for does not
+matter.
 """
 
 from __future__ import annotations
@@ -22,36 +23,12 @@ from isotropy.certificates._bound_arguments import (
 from isotropy.certificates._catoni import catoni
 from isotropy.certificates._kl_inverse import kl_inverse
 
-__all__ = [
-    "KINDS",
-    "Bound",
-    "binomial_tail",
-    "catoni",
-    "finite_hypothesis",
-    "kl_inverse",
-    "mcallester",
-    "smallest_bound",
-]
-
 
 def finite_hypothesis(errors: int, n: int, bits: float, delta: float) -> float:
     """The bound r̂ + √((bits · ln 2 + ln(1/δ)) / 2n), by Hoeffding's inequality (5.1).
 
     A class of |H| hypotheses has codes of log₂|H| bits. With no bits it is Hoeffding's bound for
     one hypothesis fixed before the samples were seen.
-
-    Args:
-        errors: How many of the samples the hypothesis gets wrong.
-        n: How many samples there are, independent and not used to choose the code.
-        bits: The length of the hypothesis in a prefix-free code.
-        delta: The probability with which the bound may fail, for any hypothesis of the code.
-
-    Returns:
-        An upper bound on the risk, at most 1.
-
-    Raises:
-        TypeError: If counts are not integers, or the others not numbers.
-        ValueError: If one of them is out of range.
 
     Example:
         >>> round(finite_hypothesis(100, 1000, 0, 0.05), 4)
@@ -65,19 +42,6 @@ def mcallester(errors: int, n: int, bits: float, delta: float) -> float:
     """The bound r̂ + √((bits · ln 2 + ln(n/δ) + 2) / (2n − 1)) (McAllester 1999; (5.2)).
 
     Made for hypotheses drawn at random; for a single one it is never below ``finite_hypothesis``.
-
-    Args:
-        errors: How many of the samples the hypothesis gets wrong.
-        n: How many samples there are, independent and not used to choose the code.
-        bits: The length of the hypothesis in a prefix-free code.
-        delta: The probability with which the bound may fail, for any hypothesis of the code.
-
-    Returns:
-        An upper bound on the risk, at most 1.
-
-    Raises:
-        TypeError: If counts are not integers, or the others not numbers.
-        ValueError: If one of them is out of range.
 
     Example:
         >>> round(mcallester(3000, 60_000, 2731, 0.05), 4)

@@ -36,19 +36,10 @@ def catoni(errors: int, n: int, bits: float, delta: float, *, alpha: float = 1.0
     below the theorem's at λ; and Φ⁻¹_γ(x) grows with γ for x in [0, 1], because Φ_γ(r) is the
     mean −ln E[e^{−γX}]/γ of a coin X, which falls with γ.
 
-    Args:
-        errors: How many of the samples the hypothesis gets wrong.
-        n: How many samples there are, independent and not used to choose the code.
-        bits: The length of the hypothesis in a prefix-free code.
-        delta: The probability with which the bound may fail, for any hypothesis of the code.
-        alpha: The ratio of the grid, at least 1.0001; to be fixed before the data are seen.
-
-    Returns:
-        An upper bound on the risk, at most 1.
+    The ratio ``alpha`` of the grid is at least 1.0001, and to be fixed before the data are seen.
 
     Raises:
-        TypeError: If counts are not integers, or the others not numbers.
-        ValueError: If one of them is out of range.
+        ValueError: If ``alpha`` is out of range.
 
     Example:
         >>> round(catoni(2400, 60_000, 3113, 0.05, alpha=1.0001), 4)

@@ -12,7 +12,7 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.certificates._architectures import Architecture
 from isotropy.certificates._bound_arguments import confidence
 from isotropy.certificates._certificate import Certificate
-from isotropy.certificates._certify import certify
+from isotropy.certificates._certification import certify
 from isotropy.certificates._examples import Examples, examples
 from isotropy.certificates._finding_networks import networks_for
 from isotropy.certificates._recipe import Recipe

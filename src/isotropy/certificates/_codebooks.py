@@ -7,13 +7,12 @@ There are 63487 finite numbers in half precision (0 and -0 are one). A set of L 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.certificates._bits import BitReader, BitWriter, width_of
+from isotropy.certificates._bits import BitReader, BitWriter
 from isotropy.certificates._rejected import Rejected
 from isotropy.certificates._sequences import MOST_LEVELS
 
@@ -23,7 +22,7 @@ _FINITE = 2 * _POSITIVE + 1
 
 
 def write_codebook(writer: BitWriter, levels: NDArray[np.float16]) -> None:
-    """Write a codebook; the reader is told how many levels it has.
+    """Write a codebook; the reader knows how many levels it has.
 
     Args:
         writer: Where to.
@@ -74,22 +73,6 @@ def read_codebook(reader: BitReader, count: int) -> NDArray[np.float16]:
             raise Rejected("expected the shorter code of a symmetric codebook, got the longer one")
     patterns = [n if n >= 0 else 0x8000 - n for n in numbers]
     return np.array(patterns, np.uint16).view(np.float16)
-
-
-def codebook_bits(levels: NDArray[np.float16]) -> int:
-    """The length in bits of what :func:`write_codebook` writes.
-
-    Raises:
-        ValueError: As :func:`write_codebook`.
-
-    Example:
-        >>> codebook_bits(np.linspace(-3, 3, 7).astype(np.float16))
-        44
-    """
-    numbers = _numbers(levels)
-    if _is_symmetric(numbers):
-        return 1 + width_of(math.comb(_POSITIVE, len(numbers) // 2))
-    return 1 + width_of(math.comb(_FINITE, len(numbers)))
 
 
 def _numbers(levels: NDArray[Any]) -> list[int]:

@@ -22,12 +22,10 @@ from isotropy.certificates._rejected import Rejected
 from isotropy.groups import (
     A,
     C2d,
-    Conjugate,
     D,
     D2d,
     DirectProduct,
     DkeR3,
-    Embedding,
     GridFlips,
     GridShifts,
     GridTurns,
@@ -36,16 +34,15 @@ from isotropy.groups import (
     Monomial,
     RubiksCube,
     S,
-    Semidirect,
-    SideBySide,
     Trivial,
-    Wreath,
     Z,
-    decode_prefix,
     encode,
     p4,
     p4m,
 )
+from isotropy.groups._catalogue import decode_prefix
+from isotropy.groups._placements import Conjugate, Embedding
+from isotropy.groups._products import Semidirect, SideBySide, Wreath
 
 MOST_CODE_BITS = 2**16
 MOST_DIMENSIONS = 2**16

@@ -16,19 +16,6 @@ def kl_inverse(errors: int, n: int, bits: float, delta: float) -> float:
     Seeger 2001; Maurer 2004). It rests on E exp(n kl(r̂‖r)) ≤ 2√n, which Maurer proves from
     n = 8 on; for 0-1 losses the left side is a sum free of r, and holds below 8 too.
 
-    Args:
-        errors: How many of the samples the hypothesis gets wrong.
-        n: How many samples there are, independent and not used to choose the code.
-        bits: The length of the hypothesis in a prefix-free code.
-        delta: The probability with which the bound may fail, for any hypothesis of the code.
-
-    Returns:
-        An upper bound on the risk, at most 1.
-
-    Raises:
-        TypeError: If counts are not integers, or the others not numbers.
-        ValueError: If one of them is out of range.
-
     Example:
         >>> round(kl_inverse(3000, 60_000, 2731, 0.05), 4)
         0.1241

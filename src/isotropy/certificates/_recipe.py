@@ -19,7 +19,7 @@ class Recipe:
 
     Args:
         d: The dimension of the subspace; ``None`` takes 4 √n, about 1000 for 60,000 rows, or a
-            fifth of the parameters where that is less.
+            fifth of the parameters where that is less. With the projector ``"identity"``, all.
         levels: How many values the weights may take.
         projector: One of `PROJECTORS`.
         epochs: Passes over the sample with free weights; ``None`` takes 30, or as many as make

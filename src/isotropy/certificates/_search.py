@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -21,71 +24,88 @@ from isotropy.certificates._subspace import Subspace
 _TIMED_STEPS = 6
 
 
-def quantised_weights(
-    space: Subspace,
-    goal: Goal,
-    x: Tensor,
-    y: Tensor,
-    recipe: Recipe,
-    *,
-    seed: int = 0,
-    progress: ProgressCallback | None = None,
-    checkpoints: Path | None = None,
-    fingerprint: str = "",
-) -> tuple[np.ndarray, np.ndarray]:
-    """Train the weights of a subspace until few values do.
+@dataclass(frozen=True, eq=False)
+class Training:
+    """A network in its subspace and the rows it learns from: what a search is given.
 
     Args:
-        space: Where to look, on the device of the data; its weights are left at the free optimum.
+        space: Where to look, on the device of the data.
         goal: What to learn.
         x: Inputs as the network takes them.
         y: Targets.
-        recipe: How.
+        asked: How to train, as it was asked for.
         seed: Of the order of the rows.
-        progress: Told after each epoch.
-        checkpoints: A folder for checkpoints, from which an interrupted run goes on.
+        progress: Called after each epoch.
+        folder: For checkpoints, from which an interrupted run goes on.
         fingerprint: Names the run.
-
-    Returns:
-        The symbol of each weight, and the codebook of ascending 16-bit levels that are used.
     """
-    if space.d == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.float16)
+
+    space: Subspace
+    goal: Goal
+    x: Tensor
+    y: Tensor
+    asked: Recipe
+    seed: int = 0
+    progress: ProgressCallback | None = None
+    folder: Path | None = None
+    fingerprint: str = ""
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """The recipe, all that depends on the rows filled in, in the minutes it allows."""
+        return _in_time(self.space, self.goal, self.x, self.y, self.asked.on(len(self.x)))
+
+    def lower(
+        self,
+        weights: Callable[[], Tensor],
+        trained: list[tuple[Tensor, float]],
+        how: Descent,
+        name: str,
+        phase: str,
+    ) -> None:
+        """Lower the loss of the network at ``weights()``.
+
+        Args:
+            weights: A point of the subspace, as a function of what is trained.
+            trained: Tensors and the learning rate of each.
+            how: The schedule.
+            name: What to call the work in messages.
+            phase: The name of its checkpoint.
+        """
+        checkpoint = None
+        if self.folder is not None:
+            # what fits into the minutes is never measured to be the same twice
+            run = f"{phase} {self.asked.on(len(self.x))} {self.fingerprint}"
+            checkpoint = Checkpoint(self.folder / f"{phase}.safetensors", run)
+        descend(
+            lambda rows, targets: self.goal.loss(self.space(rows, weights=weights()), targets),
+            trained,
+            self.x,
+            self.y,
+            how,
+            name=name,
+            progress=self.progress,
+            checkpoint=checkpoint,
+        )
+
+
+Search: TypeAlias = Callable[[Training], tuple[Tensor, Tensor]]
+"""From a training to the symbol of each weight, and the levels that they stand for."""
+
+
+def quantised_weights(training: Training) -> tuple[Tensor, Tensor]:
+    """Train the weights of a subspace, which are left at the free optimum, until few values do."""
+    space, recipe = training.space.train(), training.recipe
     # Adam moves every weight by its rate, and P spreads d of them over D parameters
     spread = math.sqrt(space.D / space.d)
-    asked = recipe.on(len(x))
-    recipe = _in_time(space, goal, x, y, asked)
-
-    def checkpoint(phase: str) -> Checkpoint | None:
-        if checkpoints is None:
-            return None
-        # what fits into the minutes is never measured to be the same twice
-        return Checkpoint(checkpoints / f"{phase}.safetensors", f"{phase} {asked} {fingerprint}")
-
-    space.train()
-    descend(
-        lambda rows, targets: goal.loss(space(rows), targets),
-        [(space.weights, recipe.rate * spread)],
-        x,
-        y,
-        recipe.free(seed),
-        name="training",
-        progress=progress,
-        checkpoint=checkpoint("free"),
-    )
-    quantised = Quantised(space.weights, recipe.levels, recipe.codebook).to(x.device)
+    free = [(space.weights, recipe.rate * spread)]
+    training.lower(lambda: space.weights, free, recipe.free(training.seed), "training", "free")
+    quantised = Quantised(space.weights, recipe.levels, recipe.codebook).to(training.x.device)
     rate = recipe.quantised_rate * spread
-    descend(
-        lambda rows, targets: goal.loss(space(rows, weights=quantised()), targets),
-        [(quantised.weights, rate), (quantised.codebook, rate)],
-        x,
-        y,
-        recipe.quantised(seed),
-        name="quantising",
-        progress=progress,
-        checkpoint=checkpoint("quantised"),
-    )
-    return used_levels(quantised.symbols(), quantised.levels())
+    both = [(quantised.weights, rate), (quantised.codebook, rate)]
+    how = recipe.quantised(training.seed)
+    training.lower(quantised, both, how, "quantising", "quantised")
+    return quantised.symbols(), quantised.levels()
 
 
 def used_levels(symbols: Tensor, levels: Tensor) -> tuple[np.ndarray, np.ndarray]:

@@ -38,7 +38,7 @@ MOST_LEVELS = 256
 
 
 def write_sequence(writer: BitWriter, symbols: ArrayLike, levels: int) -> None:
-    """Write a sequence; the reader is told its length and the number of levels.
+    """Write a sequence; the reader knows its length and the number of levels.
 
     Args:
         writer: Where to.
@@ -86,45 +86,6 @@ def read_sequence(reader: BitReader, length: int, levels: int) -> NDArray[np.int
         size = min(BLOCK, length - start)
         sequence[start : start + size] = _read_block(reader, size, levels)
     return sequence
-
-
-def block_counts(symbols: ArrayLike, levels: int) -> NDArray[np.int64]:
-    """How often each symbol occurs in each block, shape (blocks, levels).
-
-    Raises:
-        ValueError: As :func:`write_sequence`.
-
-    Example:
-        >>> block_counts([0, 1, 1, 2, 1], 3)
-        array([[1, 3, 1]])
-    """
-    sequence = _checked(symbols, levels)
-    rows = [
-        np.bincount(sequence[start : start + BLOCK], minlength=levels)
-        for start in range(0, len(sequence), BLOCK)
-    ]
-    return np.array(rows, np.int64).reshape(-1, levels)
-
-
-def sequence_bits(counts: ArrayLike) -> int:
-    """The length in bits of what :func:`write_sequence` writes, from the counts alone.
-
-    Args:
-        counts: Of one block, shape (levels,), or of several, as :func:`block_counts` gives them.
-
-    Raises:
-        ValueError: If a count is negative, or a block's counts are more than ``BLOCK``.
-
-    Example:
-        >>> sequence_bits([1, 3, 1])
-        10
-    """
-    rows = np.atleast_2d(np.asarray(counts))
-    if rows.ndim != 2 or (rows < 0).any() or (rows.sum(1) > BLOCK).any():
-        raise ValueError(
-            f"expected counts of blocks of at most {BLOCK} symbols, got {rows.tolist()!r:.80}"
-        )
-    return sum(1 + min(_lengths(row)) for row in rows.tolist() if len(row) > 1 and sum(row))
 
 
 def _checked(symbols: ArrayLike, levels: int) -> NDArray[np.int64]:

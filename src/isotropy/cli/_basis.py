@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from isotropy.cli._frame import Answer, Frame, verb
 from isotropy.cli._picture_path import check_picture
+from isotropy.cli._verbs import Answer, CommonOptions, verb
 
 
 class Method(StrEnum):
@@ -24,7 +24,7 @@ class Method(StrEnum):
 
 @verb("basis")
 def basis(
-    frame: Frame,
+    common: CommonOptions,
     group: Annotated[
         str, typer.Argument(metavar="GROUP", help='A group: "S(5)", "Z(8)*Z(8)", "SO(3)".')
     ],
@@ -50,10 +50,10 @@ def basis(
     symmetry = parse_group(group)
     acting = parse_rep(rep)(symmetry)
     if plot is not None:
-        from isotropy.report import matrix_shape
+        from isotropy.report._basis_picture import matrix_shape
 
         matrix_shape(acting)  # refuses what is too large to draw before it is solved
-    with frame.progress("solving") as progress:
+    with common.progress("solving") as progress:
         start = time.perf_counter()
         solved = equivariant_basis(
             acting, method=method.value, cache=not no_cache, progress=progress

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from isotropy.cli._discover_options import TaskOption, task_kind
+from isotropy.cli._options import SplitOption, TaskOption, task_kind
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -16,13 +15,6 @@ if TYPE_CHECKING:
 
 _PUBLIC = ("mnist", "fashion-mnist", "cifar10")
 _LONGEST = 600
-
-
-class SplitOption(StrEnum):
-    """Which part of the data."""
-
-    train = "train"
-    test = "test"
 
 
 def sample_of(
@@ -96,7 +88,7 @@ def one_sentence() -> Iterator[None]:
     try:
         yield
     except (RuntimeError, TypeError, AttributeError, LookupError, AssertionError) as error:
-        told = " ".join(str(error).split())[:_LONGEST]
+        message = " ".join(str(error).split())[:_LONGEST]
         raise ValueError(
-            f"expected a model that runs on these inputs, got {type(error).__name__}: {told}"
+            f"expected a model that runs on these inputs, got {type(error).__name__}: {message}"
         ) from error

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isotropy.cli._certified import SplitOption, is_own, one_sentence, own_model, sample_of
-from isotropy.cli._discover_options import TaskOption, listed_groups
-from isotropy.cli._frame import Answer, Frame, verb
+from isotropy.cli._certified import is_own, one_sentence, own_model, sample_of
+from isotropy.cli._options import SplitOption, Target, Task, listed_groups
+from isotropy.cli._verbs import Answer, CommonOptions, verb
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -25,7 +25,7 @@ _logger = logging.getLogger("isotropy.certify")
 
 @verb("certify")
 def certify(
-    frame: Frame,
+    common: CommonOptions,
     arch: Annotated[
         str,
         typer.Argument(
@@ -52,18 +52,13 @@ def certify(
         Path | None,
         typer.Option(metavar="DATA", help="Report the error on these too; nothing rests on it."),
     ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,NAME,…", help="The columns of a table to predict."),
-    ] = None,
-    task: Annotated[
-        TaskOption | None, typer.Option(help="What the targets are; by default told from them.")
-    ] = None,
+    target: Target = None,
+    task: Task = None,
     split: Annotated[
         SplitOption | None, typer.Option(help="Certify this part, where DATA holds both.")
     ] = None,
     classes: Annotated[
-        int | None, typer.Option(min=1, help="How many; by default told from the labels.")
+        int | None, typer.Option(min=1, help="How many; by default inferred from the labels.")
     ] = None,
     tolerance: Annotated[
         float | None,
@@ -138,17 +133,11 @@ def certify(
         "batch": batch,
         "minutes": minutes,
     }
-    if minutes is not None and not minutes > 0:
-        raise ValueError(f"expected a positive number of --minutes, got {minutes}")
-    if not 0 < delta < 1:
-        raise ValueError(f"expected --delta between 0 and 1, got {delta}")
-    _require_place(out)
-    from isotropy.certificates import certify, verification_price
-    from isotropy.certificates._price import MOST_MEMORY, MOST_SECONDS
-    from isotropy.certificates._verdict import USUAL_DELTA
+    _check_options(minutes, delta, out)
+    from isotropy.certificates import certify
 
     began = time.monotonic()
-    with frame.progress("loading") as progress:
+    with common.progress("loading") as progress:
         sample, held_out = sample_of(data, target, task, split, progress)
         if test is not None:
             rows, others = sample_of(test, target, task, None, progress)
@@ -159,7 +148,7 @@ def certify(
             if sample.task == "classification" and classes is None:
                 classes = width
     with (
-        frame.progress("certifying") as progress,
+        common.progress("certifying") as progress,
         _resumable(_checkpoints(out)) as folder,
         # what fails in a network of the catalogue is a defect of ours
         one_sentence() if is_own(arch) else nullcontext(),
@@ -169,36 +158,43 @@ def certify(
             sample,
             delta=delta,
             test=held_out,
-            seed=0 if frame.seed is None else frame.seed,
+            seed=0 if common.seed is None else common.seed,
             classes=classes,
             tolerance=tolerance,
             input_scale=input_scale,
             start=None if start is None else _weights(model, sample, classes, start),
             prior_percent=prior_percent,
             symmetry=listed_groups(symmetry),
-            device=frame.device,
+            device=common.device,
             progress=progress,
             checkpoints=folder,
             **{name: value for name, value in settings.items() if value is not None},
         )
         certificate.save(out)
     answer = _answer(certificate, out, time.monotonic() - began)
+    named = {"--target": target, "--task": task, "--split": split, "--checkpoint": start}
+    named |= {"--arch": arch if is_own(arch) else None, **_limits(certificate, sample, model)}
     check = ["isotropy", "verify", str(out), str(data)]
-    named = {"--target": target, "--task": task, "--split": split}
-    named["--checkpoint"] = None if start is None else str(start)
-    if is_own(arch):
-        named["--arch"] = arch
-    if delta > USUAL_DELTA:
-        named["--delta"] = f"{delta:g}"
-    price = verification_price(certificate, sample, arch=model if is_own(arch) else None)
-    if price.seconds > MOST_SECONDS:
-        named["--most-time"] = f"{1 + price.seconds // 60:.0f}m"
-    if price.memory > MOST_MEMORY:
-        named["--most-memory"] = f"{1 + price.memory // 10**9}GB"
     for option, value in named.items():
         check += [option, str(value)] if value is not None else []
     lines = [*_text(certificate, answer), *_advice(certificate, sample)]
     return Answer(answer, "\n".join([*lines, f"saved to {out}; check it by: {shlex.join(check)}"]))
+
+
+def _limits(certificate: "Certificate", sample: "Dataset", model: Any) -> dict[str, str | None]:
+    """The options by which ``verify`` accepts a certificate that its usual limits would not."""
+    from isotropy.certificates import verification_price
+    from isotropy.certificates._price import MOST_MEMORY, MOST_SECONDS
+    from isotropy.certificates._verdict import USUAL_DELTA
+
+    delta, own = certificate.delta, None if isinstance(model, str) else model
+    price = verification_price(certificate, sample, arch=own)
+    minutes, gigabytes = f"{1 + price.seconds // 60:.0f}m", f"{1 + price.memory // 10**9}GB"
+    return {
+        "--delta": f"{delta:g}" if delta > USUAL_DELTA else None,
+        "--most-time": minutes if price.seconds > MOST_SECONDS else None,
+        "--most-memory": gigabytes if price.memory > MOST_MEMORY else None,
+    }
 
 
 def _weights(model: Any, sample: "Dataset", classes: int | None, path: Path) -> "dict[str, Tensor]":
@@ -216,8 +212,12 @@ def _weights(model: Any, sample: "Dataset", classes: int | None, path: Path) -> 
     return {name: tensor.detach() for name, tensor in own}
 
 
-def _require_place(out: Path) -> None:
-    """Training is long: a place that cannot be written to is better known before."""
+def _check_options(minutes: float | None, delta: float, out: Path) -> None:
+    """Training is long: what cannot be used or written to is better known before."""
+    if minutes is not None and not minutes > 0:
+        raise ValueError(f"expected a positive number of --minutes, got {minutes}")
+    if not 0 < delta < 1:
+        raise ValueError(f"expected --delta between 0 and 1, got {delta}")
     if out.is_dir():
         raise ValueError(f"expected a file to write the certificate to, got the folder {out}")
     if not out.absolute().parent.is_dir():

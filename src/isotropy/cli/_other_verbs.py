@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from isotropy.cli._frame import Answer, Frame, app, verb
+from isotropy.cli._verbs import Answer, app, verb
 
 _KNOWN = {
     "reproduce": (
@@ -33,8 +33,9 @@ def add_other_verbs() -> None:
 
 def _refuse(name: str, sentence: str) -> None:
     def missing(
-        frame: Frame, arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None
+        arguments: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     ) -> Answer:
+        del arguments  # whatever they are
         raise ValueError(sentence)
 
     missing.__doc__ = "Not installed: run it to see how to get it."

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from isotropy.cli._certified import SplitOption, one_sentence, own_model, sample_of, tensors_in
-from isotropy.cli._discover_options import TaskOption
-from isotropy.cli._frame import Answer, Frame, verb
+from isotropy.cli._certified import one_sentence, own_model, sample_of, tensors_in
+from isotropy.cli._options import SplitOption, Target, Task
+from isotropy.cli._verbs import Answer, CommonOptions, verb
 
 if TYPE_CHECKING:
     from isotropy.certificates import Verdict
@@ -18,7 +18,7 @@ _EXIT_CODES = {"verified": 0, "verified given": 3, "rejected": 1}
 
 @verb("verify")
 def verify(
-    frame: Frame,
+    common: CommonOptions,
     cert: Annotated[Path, typer.Argument(metavar="CERT", help="What isotropy certify wrote.")],
     data: Annotated[
         Path,
@@ -46,13 +46,8 @@ def verify(
         str,
         typer.Option(metavar="TIME", help="The same in time of one core, such as 90s or 1h30m."),
     ] = "10m",
-    target: Annotated[
-        str | None,
-        typer.Option(metavar="NAME,NAME,…", help="The columns of a table to predict."),
-    ] = None,
-    task: Annotated[
-        TaskOption | None, typer.Option(help="What the targets are; by default told from them.")
-    ] = None,
+    target: Target = None,
+    task: Task = None,
     split: Annotated[
         SplitOption | None, typer.Option(help="The part that was certified, by default train.")
     ] = None,
@@ -62,20 +57,19 @@ def verify(
     Exits with 0 where it is verified, 3 where it is verified given what the answer names, 1 where
     it is rejected.
     """
-    if not cert.is_file():
-        raise ValueError(f"{cert}: expected a certificate, got a path where no file is")
+    _require_file(cert)
     from isotropy._run import bytes_of, seconds_of
     from isotropy.bases import solved_anew
     from isotropy.certificates import verify
 
     memory, seconds = bytes_of(most_memory), seconds_of(most_time)
-    with frame.progress("loading") as progress:
+    with common.progress("loading") as progress:
         sample, _ = sample_of(data, target, task, split, progress)
         with solved_anew():
             module = None if arch is None else own_model(arch, sample.x)[0]
         start = None if checkpoint is None else tensors_in(checkpoint)
     # what fails in a network of the catalogue is a defect of ours
-    with frame.progress("verifying") as progress, one_sentence() if arch else nullcontext():
+    with common.progress("verifying") as progress, one_sentence() if arch else nullcontext():
         verdict = verify(
             cert,
             sample,
@@ -95,6 +89,11 @@ def verify(
         **(verdict.details or {}),
     }
     return Answer(found, _text(verdict), _EXIT_CODES[verdict.verdict])
+
+
+def _require_file(cert: Path) -> None:
+    if not cert.is_file():
+        raise ValueError(f"{cert}: expected a certificate, got a path where no file is")
 
 
 def _text(verdict: "Verdict") -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.data._tables import Column
+from isotropy.data._column_tables import Column
 
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))
 
@@ -23,8 +23,8 @@ def is_number(text: str) -> bool:
     return "_" not in text
 
 
-class NumberCells:
-    """A column of inputs, read block by block.
+class _Cells:
+    """A column, read block by block.
 
     Args:
         name: Its name.
@@ -32,8 +32,14 @@ class NumberCells:
     """
 
     def __init__(self, name: str, row_of: Callable[[int], int]) -> None:
-        self._name = name
-        self._row_of = row_of
+        self._name, self._row_of = name, row_of
+
+
+class NumberCells(_Cells):
+    """A column of inputs."""
+
+    def __init__(self, name: str, row_of: Callable[[int], int]) -> None:
+        super().__init__(name, row_of)
         self._blocks: list[NDArray[np.float64]] = []
         self._done = 0
         self._gap: str | None = None
@@ -90,17 +96,11 @@ class NumberCells:
         return Column(self._name, values, np.isnan(values), self._gap, self._odd, self._first_odd)
 
 
-class LabelCells:
-    """A column of targets or groups: whole numbers, other numbers, or text, whichever all is.
-
-    Args:
-        name: Its name.
-        row_of: From a place in what was read to the row in the file, from 1.
-    """
+class LabelCells(_Cells):
+    """A column of targets or groups: whole numbers, other numbers, or text, whichever all is."""
 
     def __init__(self, name: str, row_of: Callable[[int], int]) -> None:
-        self._name = name
-        self._row_of = row_of
+        super().__init__(name, row_of)
         self._cells: list[str] = []
 
     def add(self, cells: Sequence[str]) -> None:

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotropy.data._cells import LabelCells, NumberCells, is_number
+from isotropy.data._column_tables import Column, Table, roles_of
 from isotropy.data._dataset import Dataset, TaskKind
 from isotropy.data._intake import Intake, Rows, taken
-from isotropy.data._tables import Column, Table, roles_of
 
 _ROWS_AT_ONCE = 20_000
 

@@ -1,4 +1,4 @@
-"""Two masses that hang from one another by springs, in still air and in wind."""
+"""Two masses that hang from one another by springs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ import torch
 from torch import Tensor
 
 from isotropy.data._hamiltonian_systems import HamiltonianSystem
-from isotropy.data._task import require_finite_number
-from isotropy.groups import SO, DkeR3, Group, O2eR3, SO2eR3
+from isotropy.groups import SO, DkeR3, O2eR3, SO2eR3
 from isotropy.reps import Symmetry, V
-
-# -w of thesis A.2.3.1, in the horizontal plane
-_AGAINST_THE_WIND = (8.0, 5.0)
 
 
 def double_spring_pendulum(formula: Literal["text", "reference"] = "text") -> HamiltonianSystem:
@@ -31,8 +27,7 @@ def double_spring_pendulum(formula: Literal["text", "reference"] = "text") -> Ha
 
     The group that the thesis tries although it is wrong here is SO(3) (3.5.1): the weight singles
     out the vertical. Over its elements g, the root mean square of ‖F(ρ(g) z) − ρ(g) F(z)‖ is 2
-    for every z, and that of ‖F‖ over the initial states is 1.6. :func:`windy_pendulum` is the
-    same system with O2eR3 broken a little.
+    for every z, and that of ‖F‖ over the initial states is 1.6.
 
     Args:
         formula: ``"text"`` or ``"reference"``, for c = ½ or c = 1.
@@ -57,67 +52,10 @@ def double_spring_pendulum(formula: Literal["text", "reference"] = "text") -> Ha
     )
 
 
-def windy_pendulum(
-    wind: float = 0.01, formula: Literal["text", "reference"] = "text"
-) -> HamiltonianSystem:
-    """The double spring pendulum in a steady wind (thesis 3.5.1, A.2.3.1).
-
-    H = H₀ − ε w·(x₁ + x₂) with w = (−8, −5, 0), H₀ that of
-    :func:`~isotropy.data.double_spring_pendulum` and its initial states. The wind breaks the
-    rotations about the vertical: what stays exact is the reflection in the vertical plane along
-    w, and of the conserved quantities the energy alone. Over the elements g of O2eR3, the root
-    mean square of ‖F(ρ(g) z) − ρ(g) F(z)‖ is 2ε√89 for every z: 0.19 at ε = 0.01, beside a field
-    of root mean square 1.6 over the initial states.
-
-    Args:
-        wind: The strength ε; 0 gives :func:`~isotropy.data.double_spring_pendulum`.
-        formula: ``"text"`` or ``"reference"``, for the second spring of H₀.
-
-    Raises:
-        ValueError: If ``wind`` is not a finite number or ``formula`` is neither.
-
-    Example:
-        >>> system = windy_pendulum()
-        >>> print(system.symmetry.group.name, system.symmetry.group.order(), system.approximately)
-        reflection in the vertical plane along the wind 2 (O2eR3,)
-    """
-    require_finite_number(wind, "the wind")
-    if wind == 0:
-        return double_spring_pendulum(formula)
-    energy = partial(_windy_energy, second_spring=_second_spring(formula), wind=wind)
-    return HamiltonianSystem(
-        f"windy_pendulum({wind!r}, {formula!r})",
-        Symmetry(_reflection_along_the_wind(), 4 * V, 4 * V),
-        energy,
-        _hanging,
-        {"energy": energy},
-        approximately=(O2eR3(),),
-    )
-
-
 def _second_spring(formula: str) -> float:
     if formula not in ("text", "reference"):
         raise ValueError(f"expected the formula 'text' or 'reference', got {formula!r}")
     return 0.5 if formula == "text" else 1.0
-
-
-def _reflection_along_the_wind() -> Group:
-    """The group of 1 − 2nnᵀ, n horizontal and across the wind."""
-    a, b = _AGAINST_THE_WIND
-    square = a * a + b * b
-    cosine, sine = (a * a - b * b) / square, 2 * a * b / square
-    return Group(
-        [[[cosine, sine, 0.0], [sine, -cosine, 0.0], [0.0, 0.0, 1.0]]],
-        name="reflection in the vertical plane along the wind",
-    )
-
-
-def _windy_energy(z: Tensor, *, second_spring: float, wind: float) -> Tensor:
-    x1, x2, _, _ = z.split(3, -1)
-    both = x1 + x2
-    a, b = _AGAINST_THE_WIND
-    pushed: Tensor = wind * (a * both[..., 0] + b * both[..., 1])
-    return _pendulum_energy(z, second_spring=second_spring) + pushed
 
 
 def _pendulum_energy(z: Tensor, *, second_spring: float) -> Tensor:

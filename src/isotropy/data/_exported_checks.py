@@ -9,6 +9,7 @@ operator calls a function of this module, which sees the tensors as the program 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import torch
@@ -43,6 +44,20 @@ def check_operators(module: nn.Module) -> None:
                 if node.op == "call_function" and node.target in _CHECKED:
                     node.target = _CHECKED[node.target]
             part.recompile()
+
+
+def _before(operator: Any) -> Callable[[Callable[..., None]], Callable[..., Any]]:
+    """Make of a check of an operator's arguments a function that checks and then calls it."""
+
+    def decorate(check: Callable[..., None]) -> Callable[..., Any]:
+        @wraps(check)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            check(*args, **kwargs)
+            return operator(*args, **kwargs)
+
+        return checked
+
+    return decorate
 
 
 def _require(holds: bool, operator: str, expected: str, got: object) -> None:
@@ -95,6 +110,7 @@ def weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
 # --- recurrences ------------------------------------------------------------------------------
 
 
+@_before(_aten.lstm.input)
 def lstm(
     input: Tensor,
     hx: Sequence[Tensor],
@@ -105,8 +121,9 @@ def lstm(
     train: bool,
     bidirectional: bool,
     batch_first: bool,
-) -> Any:
+) -> None:
     """``lstm.input``, which oneDNN computes from pointers and the sizes of the input."""
+    del dropout, train
     given = [input, *hx, *params]
     _require(input.dim() == 3 and len(hx) == 2, "lstm", "a batch of sequences", input.shape)
     _require(len({x.dtype for x in given}) == 1, "lstm", "one kind of numbers", "several")
@@ -125,83 +142,49 @@ def lstm(
         columns = output * directions
     found = [tuple(x.shape) for x in given[1:]]
     _require(found == expected, "lstm", f"states and weights of shapes {expected}", found)
-    return _aten.lstm.input(
-        input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first
-    )
 
 
 # --- attention --------------------------------------------------------------------------------
 
 
-def attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
+@_before(_aten.scaled_dot_product_attention.default)
+def attention(query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any) -> None:
     """``scaled_dot_product_attention``, which reads as many keys as there are values."""
+    del query
     got = f"{tuple(key.shape)} and {tuple(value.shape)}"
     holds = key.dim() == value.dim() and key.shape[:-1] == value.shape[:-1]
     _require(holds, "scaled_dot_product_attention", "as many keys as values", got)
-    found: Tensor = _aten.scaled_dot_product_attention.default(
-        query,
-        key,
-        value,
-        attn_mask,
-        dropout_p,
-        is_causal,
-        scale=scale,
-        enable_gqa=enable_gqa,
-    )
-    return found
 
 
-# --- images -----------------------------------------------------------------------------------
-
-
-def bilinear(
-    input: Tensor,
-    output_size: Sequence[int],
-    align_corners: bool,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Tensor:
-    """``_upsample_bilinear2d_aa``, whose filter is as wide as the scales say."""
-    _require_scales(input, output_size, (scales_h, scales_w))
-    found: Tensor = _aten._upsample_bilinear2d_aa.default(
-        input, output_size, align_corners, scales_h, scales_w
-    )
-    return found
-
-
-def bicubic(
-    input: Tensor,
-    output_size: Sequence[int],
-    align_corners: bool,
-    scales_h: float | None = None,
-    scales_w: float | None = None,
-) -> Tensor:
-    """``_upsample_bicubic2d_aa``, whose filter is as wide as the scales say."""
-    _require_scales(input, output_size, (scales_h, scales_w))
-    found: Tensor = _aten._upsample_bicubic2d_aa.default(
-        input, output_size, align_corners, scales_h, scales_w
-    )
-    return found
+# --- images and views -------------------------------------------------------------------------
 
 
 def _require_scales(
-    input: Tensor, output_size: Sequence[int], scales: Sequence[float | None]
+    input: Tensor,
+    output_size: Sequence[int],
+    align_corners: bool,
+    scales_h: float | None = None,
+    scales_w: float | None = None,
 ) -> None:
-    for size, found, scale in zip(input.shape[-2:], output_size, scales, strict=True):
+    del align_corners
+    for size, found, scale in zip(input.shape[-2:], output_size, (scales_h, scales_w), strict=True):
         holds = scale is None or (0 < scale < _FARTHEST and int(size * scale) == found)
         _require(holds, "upsample", f"a scale that takes {size} pixels to {found}", scale)
 
 
+@_before(_aten._upsample_bilinear2d_aa.default)
+def bilinear(*args: Any, **kwargs: Any) -> None:
+    """``_upsample_bilinear2d_aa``, whose filter is as wide as the scales say."""
+    _require_scales(*args, **kwargs)
+
+
+@_before(_aten._upsample_bicubic2d_aa.default)
+def bicubic(*args: Any, **kwargs: Any) -> None:
+    """``_upsample_bicubic2d_aa``, whose filter is as wide as the scales say."""
+    _require_scales(*args, **kwargs)
+
+
+@_before(_aten.col2im.default)
 def fold(
     input: Tensor,
     output_size: Sequence[int],
@@ -209,29 +192,22 @@ def fold(
     dilation: Sequence[int],
     padding: Sequence[int],
     stride: Sequence[int],
-) -> Tensor:
+) -> None:
     """``col2im``."""
+    del input
     numbers = [*output_size, *kernel_size, *dilation, *padding, *stride]
     expected = f"numbers up to {_LARGEST_FOLD}"
     _require(all(0 <= x <= _LARGEST_FOLD for x in numbers), "col2im", expected, numbers)
-    found: Tensor = _aten.col2im.default(input, output_size, kernel_size, dilation, padding, stride)
-    return found
 
 
-# --- views ------------------------------------------------------------------------------------
-
-
+@_before(torch.as_strided)
 def as_strided(
     input: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> Tensor:
+) -> None:
     """``as_strided``, whose own check of the bounds overflows."""
-    _require_near(size, stride, storage_offset)
-    return torch.as_strided(input, size, stride, storage_offset)
-
-
-def _require_near(size: Sequence[int], stride: Sequence[int], offset: int | None) -> None:
+    del input
     last = sum(abs(n) * abs(step) for n, step in zip(size, stride, strict=False))
-    last += abs(offset or 0)
+    last += abs(storage_offset or 0)
     _require(last < _FARTHEST, "as_strided", "elements of the tensor", f"one at {last}")
 
 

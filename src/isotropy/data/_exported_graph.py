@@ -41,17 +41,11 @@ from isotropy.data._shape_terms import shape_work
 _MOST_WORK = 1600
 
 _nothing: Rule = mapping(words("(?!)", "no field"), flag)
-
-
-def _graph(value: Any) -> Any:
-    return _graph_fields(value)
-
-
-_graph_fields = record(
+_graph: Rule = record(
     {
         "inputs": listing(boundary),
         "outputs": listing(boundary),
-        "nodes": nodes(_graph),
+        "nodes": nodes(lambda graph: _graph(graph)),
         "tensor_values": mapping(variable, tensor),
         "sym_int_values": mapping(variable, sym_int),
         "sym_bool_values": mapping(variable, sym_bool),
@@ -167,8 +161,8 @@ def _require_agreement(signature: Mapping[str, Any], call: Mapping[str, Any]) ->
         (call["out_spec"], signature["output_specs"], ("user_output",)),
     ):
         number = sum(kind in spec for spec in specs for kind in kinds)
-        if len(leaves(nesting)) != number:
-            raise Refused(f"{number} inputs or outputs", f"a nesting of {len(leaves(nesting))}")
+        if leaves(nesting) != number:
+            raise Refused(f"{number} inputs or outputs", f"a nesting of {leaves(nesting)}")
 
 
 def require_tensors(program: Mapping[str, Any], stored: Mapping[str, Any]) -> None:
@@ -176,7 +170,7 @@ def require_tensors(program: Mapping[str, Any], stored: Mapping[str, Any]) -> No
 
     Args:
         program: The graph, as `parse_program` returned it.
-        stored: What is said of each tensor that the file holds.
+        stored: The description of each tensor that the file holds.
 
     Raises:
         Refused: If one is missing, or of another shape or kind.
@@ -185,7 +179,7 @@ def require_tensors(program: Mapping[str, Any], stored: Mapping[str, Any]) -> No
     values = module["graph"]["tensor_values"]
     for spec in module["signature"]["input_specs"]:
         ((kind, about),) = spec.items()
-        name = about.get({"tensor_constant": "tensor_constant_name"}.get(kind, f"{kind}_name"))
+        name = about.get(f"{kind}_name")
         if name is None:
             continue
         if name not in stored:

@@ -30,6 +30,9 @@ def variable(value: Any) -> str:
         Traceback (most recent call last):
         ...
         isotropy.data._json_grammar.Refused: expected a name, got "x=print('hello')"
+
+    Raises:
+        Refused: If it is not a name that generated code can hold.
     """
     if not _is_variable(value):
         raise Refused("a name", shown(value))
@@ -65,15 +68,17 @@ def attribute(value: Any) -> str:
         Traceback (most recent call last):
         ...
         isotropy.data._json_grammar.Refused: expected the name of a tensor, got 'layers.__class__'
+
+    Raises:
+        Refused: If it is too long, or a part is no name or means something to PyTorch.
     """
-    if not isinstance(value, str) or not 0 < len(value) <= _LONGEST:
-        raise Refused("the name of a tensor", shown(value))
-    root, *rest = value.split(".")
-    if not _is_free(root, _root_attributes()) or not all(
-        _is_free(part, _module_attributes()) for part in rest
-    ):
-        raise Refused("the name of a tensor", shown(value))
-    return value
+    if isinstance(value, str) and 0 < len(value) <= _LONGEST:
+        root, *rest = value.split(".")
+        if _is_free(root, _root_attributes()) and all(
+            _is_free(part, _module_attributes()) for part in rest
+        ):
+            return value
+    raise Refused("the name of a tensor", shown(value))
 
 
 def _is_free(part: str, attributes: frozenset[str]) -> bool:

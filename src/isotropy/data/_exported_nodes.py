@@ -6,11 +6,7 @@ from typing import Any
 
 from isotropy._run._bounded_json import shown
 from isotropy.data._exported_names import inner_graph, variable
-from isotropy.data._exported_operators import (
-    aten_arguments,
-    is_control_flow,
-    require_operator,
-)
+from isotropy.data._exported_operators import aten_arguments, is_control_flow, require_operator
 from isotropy.data._exported_tensors import device, layout, scalar_type
 from isotropy.data._json_grammar import (
     Refused,

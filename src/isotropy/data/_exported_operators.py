@@ -190,8 +190,7 @@ def require_operator(target: object) -> str:
     known = _NUMBERS | _CONTROL
     if not isinstance(target, str) or not (target in known or aten_arguments(target) is not None):
         raise Refused(
-            "an operator on tensors",
-            f"{shown(target)}, which is not among those that only compute",
+            "an operator on tensors", f"{shown(target)}, which is not among those that only compute"
         )
     return target
 

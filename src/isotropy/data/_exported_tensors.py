@@ -1,4 +1,4 @@
-"""Tensors of exported programs: what is said of them, and the bytes of those that are stored."""
+"""Tensors of exported programs: their descriptions, and the bytes of those that are stored."""
 
 from __future__ import annotations
 
@@ -26,30 +26,15 @@ from isotropy.data._json_grammar import (
 )
 from isotropy.data._shape_expressions import parse_shape
 
-# Bytes of an element, by PyTorch's number for its kind.
-_BYTES = {
-    1: 1,
-    2: 1,
-    3: 2,
-    4: 4,
-    5: 8,
-    6: 2,
-    7: 4,
-    8: 8,
-    9: 4,
-    10: 8,
-    11: 16,
-    12: 1,
-    13: 2,
-    28: 2,
-    29: 1,
-    30: 1,
-    31: 1,
-    32: 1,
-    33: 1,
-    34: 4,
-    35: 8,
+# PyTorch's numbers for kinds of elements, by the bytes of one.
+_KINDS = {
+    1: (1, 2, 12, 29, 30, 31, 32, 33),
+    2: (3, 6, 13, 28),
+    4: (4, 7, 9, 34),
+    8: (5, 8, 10, 35),
+    16: (11,),
 }
+_BYTES = dict(sorted((kind, size) for size, kinds in _KINDS.items() for kind in kinds))
 _DIFFERENTIABLE = {6, 7, 8, 9, 10, 11, 13}
 _STRIDED = 7
 _MOST_DIMENSIONS = 64
@@ -108,7 +93,7 @@ def parse_stored(
         files: The archive.
 
     Returns:
-        What is said of each tensor, by its name, and the files that hold them.
+        The description of each tensor, by its name, and the files that hold them.
 
     Raises:
         Refused: If it names objects or pickles, or a tensor that its file does not hold.

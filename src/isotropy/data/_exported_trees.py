@@ -8,7 +8,7 @@ with plain keys; other classes are refused.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from isotropy._run._bounded_json import shown
@@ -36,7 +36,7 @@ def parse_tree(text: Any) -> str:
     Example:
         >>> leaf = {"type": None, "context": None, "children_spec": []}
         >>> pair = {"type": "builtins.tuple", "context": "null", "children_spec": [leaf, leaf]}
-        >>> len(leaves(parse_tree(json.dumps([1, pair]))))
+        >>> leaves(parse_tree(json.dumps([1, pair])))
         2
     """
     if not isinstance(text, str):
@@ -105,16 +105,13 @@ def require_arguments(text: str, names: list[str] | None) -> None:
         raise Refused(f"{number} names of arguments", shown(names))
 
 
-def leaves(text: str) -> list[str]:
-    """The leaves of a nesting that `parse_tree` returned, each by its path."""
-    return list(_paths(json.loads(text)[1], ""))
+def leaves(text: str) -> int:
+    """How many leaves a nesting has that `parse_tree` returned."""
+    return _leaves(json.loads(text)[1])
 
 
-def _paths(spec: dict[str, Any], path: str) -> Iterator[str]:
-    if spec["type"] is None:
-        yield path
-    for i, child in enumerate(spec["children_spec"]):
-        yield from _paths(child, f"{path}/{i}")
+def _leaves(spec: dict[str, Any]) -> int:
+    return 1 if spec["type"] is None else sum(map(_leaves, spec["children_spec"]))
 
 
 def filled(text: str, leaf: Callable[[], Any]) -> Any:

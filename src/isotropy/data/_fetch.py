@@ -49,7 +49,7 @@ def fetch(
         name: One of the names above.
         folder: The folder in which the set gets a folder of its name; ``None`` for ``data`` in the
             cache folder.
-        progress: Told of each step.
+        progress: Called at each step.
 
     Returns:
         The folder of the set.

@@ -1,4 +1,4 @@
-"""Which column of a table is the one to predict, where nobody said."""
+"""Which column of a table is the one to predict, where none was named."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
-"""Hamiltonian systems with a symmetry: their flow, data drawn from it, and rollout errors."""
+"""Hamiltonian systems with a symmetry: their flow, and data drawn from it."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy._run import generator as make_generator
@@ -50,7 +51,7 @@ class HamiltonianSystem:
         also: Subgroups that are tried beside the symmetry's own group.
         approximately: Larger groups that the system would have without a term that breaks them;
             the system says by how much.
-        misspecified: Groups that a paper tries although they are no symmetry, not even nearly.
+        misspecified: Groups that a paper tries although they are not even approximate symmetries.
 
     Raises:
         ValueError: If the states cannot be split into positions and momenta, or the field is of
@@ -289,14 +290,11 @@ def _turned(slope: Tensor) -> Tensor:
     return torch.cat([by_momentum, -by_position], -1)
 
 
-def as_times(times: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
+def as_times(times: Tensor) -> NDArray[np.float64]:
+    """Times as an array; refused unless they are finite and increase."""
     instants = torch.as_tensor(times).detach().to("cpu", torch.float64)
-    if (
-        instants.ndim != 1
-        or len(instants) == 0
-        or not bool(instants.isfinite().all())
-        or not bool((instants.diff() > 0).all())
-    ):
+    one_row = instants.ndim == 1 and len(instants) > 0
+    if not one_row or not bool(instants.isfinite().all() and (instants.diff() > 0).all()):
         raise ValueError(f"expected increasing finite times of shape (m,), got {times!r:.80}")
     return instants.numpy()
 
@@ -304,19 +302,17 @@ def as_times(times: Tensor) -> np.ndarray[Any, np.dtype[np.float64]]:
 def _integrate(
     vector_field: Callable[[Tensor], Tensor],
     start: Tensor,
-    times: np.ndarray[Any, np.dtype[np.float64]],
+    times: NDArray[np.float64],
     rtol: float,
     atol: float,
     name: str,
-) -> np.ndarray[Any, np.dtype[np.float64]]:
+) -> NDArray[np.float64]:
     """The states at these times, shape (m, *start.shape)."""
     from scipy.integrate import DOP853
 
-    def derivative(_: float, flat: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        values: np.ndarray[Any, Any] = vector_field(
-            torch.from_numpy(flat).view(start.shape)
-        ).numpy()
-        return values.reshape(-1)
+    def derivative(_: float, flat: NDArray[np.float64]) -> NDArray[np.float64]:
+        slope = vector_field(torch.from_numpy(flat).view(start.shape))
+        return np.reshape(slope.numpy(), -1)
 
     states = np.empty((len(times), start.numel()))
     states[0] = start.numpy().reshape(-1)

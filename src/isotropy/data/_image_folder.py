@@ -38,7 +38,7 @@ _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Reading:
+class ImageReading:
     """How to read a folder's images.
 
     Args:
@@ -75,7 +75,7 @@ def images_within(folder: Path) -> list[Path]:
     )
 
 
-def load_image_folder(folder: Path, reading: Reading, groups: Any, intake: Intake) -> Dataset:
+def load_image_folder(folder: Path, reading: ImageReading, groups: Any, intake: Intake) -> Dataset:
     """Load the images of a folder, or some drawn of them; its folders, if any, are the classes."""
     paths, labels, classes = _listed(folder)
     if groups is not None and intake.most_rows is not None and reading.unreadable == "skip":
@@ -140,7 +140,7 @@ def _skipped_note(tried: int, read: int) -> tuple[str, ...]:
     return (f"{tried - read:,} of {tried:,} images could not be read and {were} left out",)
 
 
-def _looks(paths: list[Path], reading: Reading) -> dict[Path, _Look]:
+def _looks(paths: list[Path], reading: ImageReading) -> dict[Path, _Look]:
     """Look at each image; leave out the unreadable ones, if that is what is wanted."""
     if reading.unreadable == "refuse":
         return {path: _look(path) for path in paths}
@@ -157,7 +157,7 @@ def _names(folder: Path, there: list[Path], read: dict[Path, _Look]) -> tuple[st
     return tuple(path.relative_to(folder).as_posix() for path in there if path not in read)
 
 
-def _pixels(looks: dict[Path, _Look], reading: Reading) -> torch.Tensor:
+def _pixels(looks: dict[Path, _Look], reading: ImageReading) -> torch.Tensor:
     """Decode images into (n, channels, height, width) in [0, 1]."""
     grey = all(mode in _GREY for mode, _ in looks.values())
     first = next(iter(looks))

@@ -18,14 +18,14 @@ _FEWEST_WHOLE_GROUPS = 20
 
 @dataclass(frozen=True)
 class Intake:
-    """What `load` was told about rows and columns.
+    """The options of `load` for rows and columns.
 
     Args:
         missing: Whether rows with missing or non-finite values are refused or left out.
         text: Whether columns of text among the inputs are refused or left out.
         most_rows: How many rows are taken at most; ``None`` for all.
         seed: Seed of the draw.
-        guess: Whether what was not said (targets, split) is guessed.
+        guess: Whether what was not given (targets, split) is guessed.
 
     Raises:
         ValueError: If a value is none of these.
@@ -51,12 +51,15 @@ class Intake:
         """Draw rows at random, in order; ``None`` where all are taken.
 
         Groups are kept whole where they are small enough for at least 20 of them. Otherwise rows
-        are drawn from all groups alike.
+        are drawn from all groups together.
 
         Args:
             count: How many rows there are.
             groups: Which rows belong together, shape ``(count,)``, or ``None``.
             source: Where the rows are from, for messages.
+
+        Raises:
+            ValueError: If there are not as many groups as rows.
         """
         if groups is not None and len(groups) != count:
             raise ValueError(

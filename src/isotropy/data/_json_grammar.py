@@ -72,7 +72,7 @@ def flag(value: Any) -> bool:
 
 
 def whole(least: int = -(2**63), most: int = 2**63 - 1) -> Rule:
-    """A whole number within bounds; those of 64 bits unless told otherwise."""
+    """A whole number within bounds; by default those of 64 bits."""
 
     def rule(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:

@@ -13,12 +13,12 @@ import numpy as np
 from torch import Tensor
 
 from isotropy.data._arrays import from_arrays, from_dataset, from_torch_dataset
+from isotropy.data._data_folders import load_folder, refuse_options
+from isotropy.data._data_frames import load_frame, load_parquet
 from isotropy.data._dataset import Dataset, TaskKind
 from isotropy.data._delimited_text import load_csv
-from isotropy.data._folders import load_folder, refuse_options
-from isotropy.data._frames import load_frame, load_parquet
 from isotropy.data._idx import is_idx, load_idx_file
-from isotropy.data._image_folder import Reading, Unreadable
+from isotropy.data._image_folder import ImageReading, Unreadable
 from isotropy.data._intake import Intake, Missing, Text
 from isotropy.data._named_arrays import from_mapping, load_npy, load_npz
 from isotropy.data._tensors import check_task
@@ -87,7 +87,7 @@ def load(
         most_rows: How many rows, images or items to take at most, drawn at random while reading, so
             that the others are never in memory. Rows keep their order. Small groups stay whole.
         seed: Seed of that draw.
-        guess: Whether to guess what was not said: the target of a table (`guess_target`), which of
+        guess: Whether to guess what was not given: the target of a table (`guess_target`), which of
             two arrays is the input, ``"train"`` where there are two splits, names of columns
             where there are none.
 
@@ -131,17 +131,17 @@ def load(
     return data
 
 
-def _checked_reading(size: Any, crop: bool, unreadable: Any) -> Reading:
+def _checked_reading(size: Any, crop: bool, unreadable: Any) -> ImageReading:
     if unreadable not in ("refuse", "skip"):
         raise ValueError(f"expected unreadable 'refuse' or 'skip', got {unreadable!r}")
     if size is None:
         if crop:
             raise ValueError("expected size (height, width) to crop to, got None")
-        return Reading(unreadable=unreadable)
+        return ImageReading(unreadable=unreadable)
     sides = tuple(size) if isinstance(size, tuple | list) else ()
     if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
         raise ValueError(f"expected size (height, width), got {size!r}")
-    return Reading((sides[0], sides[1]), crop, unreadable)
+    return ImageReading((sides[0], sides[1]), crop, unreadable)
 
 
 def _load_path(
@@ -150,7 +150,7 @@ def _load_path(
     task: TaskKind | None,
     groups: Any,
     split: str | None,
-    reading: Reading,
+    reading: ImageReading,
     intake: Intake,
 ) -> Dataset:
     if not path.exists():
@@ -182,7 +182,7 @@ def _load_object(
     task: TaskKind | None,
     groups: Any,
     split: str | None,
-    reading: Reading,
+    reading: ImageReading,
     intake: Intake,
 ) -> Dataset:
     refuse_options("arrays", **reading.options())

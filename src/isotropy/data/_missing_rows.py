@@ -1,4 +1,4 @@
-"""Rows with missing values: counted, left out and told, unless too many would go."""
+"""Rows with missing values: counted, left out and noted, unless too many would go."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def load_model(
     place, _, name = text.rpartition(":")
     if not place or not name.isidentifier():
         raise ValueError(f"expected {_SHAPE_OF_SPEC}, got {text!r}")
-    # A path is told from a module's name by its suffix, or by a separator no name can hold.
+    # A path differs from a module's name by its suffix, or by a separator no name can hold.
     is_file = place.endswith(".py") or os.sep in place or "/" in place
     model = call_factory(_existing(place) if is_file else place, name)
     if weights is not None:

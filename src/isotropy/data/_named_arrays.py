@@ -157,8 +157,8 @@ def from_mapping(
             notes += (f"{x_name!r} was taken as inputs and {y_name!r} as targets",)
     drawn = _drawn(arrays, x_name, y_name, groups, source, intake)
     if drawn is not None:
-        x, y, groups, told = drawn
-        return from_arrays(x, y, task, groups, source, intake, (*notes, *told))
+        x, y, groups, added = drawn
+        return from_arrays(x, y, task, groups, source, intake, (*notes, *added))
     y = None if y_name is None else arrays[y_name]
     return from_arrays(arrays[x_name], y, task, groups, source, intake, notes)
 

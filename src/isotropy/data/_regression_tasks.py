@@ -40,8 +40,7 @@ def inertia(points: int = 5) -> Task:
     then all positions; the output is the matrix, row by row.
 
     The group that the thesis tries although it is wrong here is SL(3) (3.5.1): the lengths ‖xᵢ‖
-    are not its invariants. :func:`~isotropy.data.modified_inertia` is the same task with O(3)
-    broken.
+    are not its invariants.
 
     Args:
         points: How many masses.
@@ -58,8 +57,8 @@ def inertia(points: int = 5) -> Task:
         f"inertia({points})",
         Symmetry(O(3), points * Scalar + points * V, V * V),
         (SO(3),),
-        partial(masses_and_positions, points),
-        partial(inertia_tensor, points),
+        partial(_masses_and_positions, points),
+        partial(_inertia_tensor, points),
         misspecified=(SL(3),),
     )
 
@@ -122,8 +121,7 @@ def _normal(width: int, n: int, rng: torch.Generator) -> Tensor:
     return torch.randn(n, width, dtype=torch.float64, generator=rng, device=rng.device)
 
 
-def masses_and_positions(points: int, n: int, rng: torch.Generator) -> Tensor:
-    """All masses, then all positions: the inputs of ``inertia``, shape (n, 4·points)."""
+def _masses_and_positions(points: int, n: int, rng: torch.Generator) -> Tensor:
     x = _normal(4 * points, n, rng)
     x[:, :points] = torch.nn.functional.softplus(x[:, :points])
     return x
@@ -140,8 +138,7 @@ def _two_vector_invariant(x: Tensor) -> Tensor:
     return (a.sin() - b**3 / 2 + cosine).unsqueeze(-1)
 
 
-def inertia_tensor(points: int, x: Tensor) -> Tensor:
-    """The target of ``inertia``, shape (*, 9)."""
+def _inertia_tensor(points: int, x: Tensor) -> Tensor:
     masses = x[..., :points]
     positions = x[..., points:].unflatten(-1, (points, 3))
     second_moment = torch.einsum("...i,...ia,...ib->...ab", masses, positions, positions)

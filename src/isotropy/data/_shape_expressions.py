@@ -33,23 +33,13 @@ _LARGEST_EXPONENT = 64
 # Units of `shape_work`; the slowest expressions that pass take SymPy about 0.3 seconds.
 _MOST_WORK = 160
 
+_DECIMAL = re.compile(r"-?\d{1,40}(\.\d{0,60})?(e[-+]?\d{1,3})?")
 _SYMBOL = re.compile(r"(?:s|zf)\d{1,9}|(?:u|zuf)\d{1,6}")
-_ASSUMPTIONS = frozenset(
-    {
-        "integer",
-        "positive",
-        "nonnegative",
-        "negative",
-        "nonpositive",
-        "nonzero",
-        "zero",
-        "real",
-        "finite",
-    }
-)
+_ASSUMPTION_NAMES = """
+    integer positive nonnegative negative nonpositive nonzero zero real finite
+"""
+_ASSUMPTIONS = frozenset(_ASSUMPTION_NAMES.split())
 _NUMBERS = {"Integer": 1, "Rational": 2}
-_SUMS = frozenset({"Add"})
-_PRODUCTS = frozenset({"Mul"})
 _POWERS = frozenset({"Pow", "PowByNatural", "LShift"})
 _LITERAL_SECOND = frozenset({"RShift", "RoundDecimal"})
 # Functions whose value is no larger than the largest of what they are given, or is a double.
@@ -62,7 +52,7 @@ _BOUNDED_NAMES = """
     StrictGreaterThan StrictLessThan ToFloat TruncToFloat TruncToInt Unequality Where
 """
 _BOUNDED = frozenset(_BOUNDED_NAMES.split())
-_FUNCTIONS = _SUMS | _PRODUCTS | _POWERS | _LITERAL_SECOND | _BOUNDED
+_FUNCTIONS = _POWERS | _LITERAL_SECOND | _BOUNDED | {"Add", "Mul"}
 
 
 def parse_shape(text: object) -> str:
@@ -112,16 +102,17 @@ def parse_text(text: object, what: str, bits: Callable[[ast.expr], int]) -> str:
     """
     if not isinstance(text, str) or len(text) > _LONGEST or not _CHARACTERS.fullmatch(text):
         raise Refused(what, shown(text))
+    if len(set(_SYMBOL.findall(text))) > _MOST_SYMBOLS:
+        raise Refused(what, shown(text))
     try:
         tree = ast.parse(text, mode="eval").body
         _require_small(tree)
-        if len(set(_SYMBOL.findall(text))) > _MOST_SYMBOLS:
-            raise NotInGrammar
-        if bits(tree) > _MOST_BITS:
-            raise NotInGrammar
-        return ast.unparse(tree)
+        most, written = bits(tree), ast.unparse(tree)
     except (NotInGrammar, SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise Refused(what, shown(text)) from error
+    if most > _MOST_BITS:
+        raise Refused(what, shown(text))
+    return written
 
 
 def _require_small(tree: ast.expr) -> None:
@@ -168,9 +159,9 @@ def _function_bits(name: str, arguments: list[ast.expr]) -> int:
         base, second = _count(arguments, 2)
         return power_bits(name, _shape_bits(base), _literal_integer(second))
     sizes = [_shape_bits(part) for part in arguments]
-    if name in _PRODUCTS:
+    if name == "Mul":
         return sum(sizes)
-    return max(sizes) + (len(sizes) if name in _SUMS else 0)
+    return max(sizes) + (len(sizes) if name == "Add" else 0)
 
 
 def power_bits(name: str, base: int, second: int) -> int:
@@ -183,10 +174,7 @@ def power_bits(name: str, base: int, second: int) -> int:
 
 
 def _symbol_bits(node: ast.Call) -> int:
-    (name,) = _count(node.args, 1)
-    if not (isinstance(name, ast.Constant) and isinstance(name.value, str)):
-        raise NotInGrammar
-    if not _SYMBOL.fullmatch(name.value):
+    if not _SYMBOL.fullmatch(_text(node)):
         raise NotInGrammar
     for keyword in node.keywords:
         if keyword.arg not in _ASSUMPTIONS or not is_constant(keyword.value, bool):
@@ -195,17 +183,21 @@ def _symbol_bits(node: ast.Call) -> int:
 
 
 def _float_bits(node: ast.Call) -> int:
-    (digits,) = _count(node.args, 1)
+    digits = _text(node)
     precisions = [keyword.value for keyword in node.keywords if keyword.arg == "precision"]
     if len(precisions) != len(node.keywords) or any(integer(part) != 53 for part in precisions):
         raise NotInGrammar
-    if not (isinstance(digits, ast.Constant) and isinstance(digits.value, str)):
-        raise NotInGrammar
-    if not re.fullmatch(r"-?\d{1,40}(\.\d{0,60})?(e[-+]?\d{1,3})?", digits.value):
-        raise NotInGrammar
-    if not math.isfinite(float(digits.value)):
+    if not _DECIMAL.fullmatch(digits) or not math.isfinite(float(digits)):
         raise NotInGrammar
     return SYMBOL_BITS
+
+
+def _text(node: ast.Call) -> str:
+    """The value of a call's only argument, a string."""
+    (only,) = _count(node.args, 1)
+    if not isinstance(only, ast.Constant) or not isinstance(only.value, str):
+        raise NotInGrammar
+    return only.value
 
 
 def _literal_integer(node: ast.expr) -> int:

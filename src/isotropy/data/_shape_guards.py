@@ -18,19 +18,10 @@ from isotropy.data._shape_expressions import (
     power_bits,
 )
 
-_GUARD_CALLS = frozenset(
-    {
-        "max",
-        "min",
-        "abs",
-        "round",
-        "math.floor",
-        "math.ceil",
-        "math.trunc",
-        "torch.sym_float",
-        "torch._sym_sqrt",
-    }
-)
+_CALL_NAMES = """
+    max min abs round math.floor math.ceil math.trunc torch.sym_float torch._sym_sqrt
+"""
+_CALLS = frozenset(_CALL_NAMES.split())
 _OPERATIONS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv, ast.Mod, ast.Div, ast.BitAnd, ast.BitOr)
 _COMPARISONS = (ast.Eq, ast.NotEq, ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _SIGNS = (ast.USub, ast.UAdd, ast.Not)
@@ -67,17 +58,21 @@ def _guard_bits(node: ast.expr) -> int:
         return max(map(_guard_bits, [node.test, node.body, node.orelse]))
     if isinstance(node, ast.BinOp):
         return _operation_bits(node)
+    if isinstance(node, ast.Call) and ast.unparse(node.func) in _CALLS:
+        if node.keywords or not node.args:
+            raise NotInGrammar
+        return max(map(_guard_bits, node.args))
+    return _value_bits(node)
+
+
+def _value_bits(node: ast.expr) -> int:
+    """The same for a literal or a size."""
     if is_constant(node, int):
         return abs(integer(node)).bit_length()
     if is_constant(node, bool):
         return 1
-    if is_constant(node, float) or ast.unparse(node) in ("math.inf", "math.nan"):
-        return SYMBOL_BITS
-    if isinstance(node, ast.Call) and ast.unparse(node.func) in _GUARD_CALLS:
-        if node.keywords or not node.args:
-            raise NotInGrammar
-        return max(map(_guard_bits, node.args))
-    if _is_size(node):
+    is_number = is_constant(node, float) or ast.unparse(node) in ("math.inf", "math.nan")
+    if is_number or _is_size(node):
         return SYMBOL_BITS
     raise NotInGrammar
 

@@ -32,6 +32,9 @@ def stored_rows(archive: zipfile.ZipFile, name: str, rows: Rows) -> NDArray[Any]
         archive: An npz file.
         name: The name of an array, without ``.npy``.
         rows: Which rows, in order.
+
+    Raises:
+        ValueError: If it holds no array of rows.
     """
     with archive.open(f"{name}.npy") as file:
         header = _header(file)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -134,7 +133,7 @@ class Task:
         function: The target on inputs of shape (*, d_in), giving (*, d_out).
         approximately: Larger groups that the target would have without a term that breaks them;
             the task says by how much.
-        misspecified: Groups that a paper tries although they are no symmetry, not even nearly.
+        misspecified: Groups that a paper tries although they are not even approximate symmetries.
 
     Example:
         >>> from isotropy.data import o5_invariant
@@ -241,16 +240,6 @@ def require_count(n: int, what: str) -> None:
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise ValueError(f"expected a number of {what} of at least 1, got {n!r}")
-
-
-def require_finite_number(value: float, what: str) -> None:
-    """Refuse a strength that is not a finite number.
-
-    Raises:
-        ValueError: If it is not.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"expected a finite number as {what}, got {value!r}")
 
 
 def _rows(values: Tensor, rep: Rep, what: str) -> Tensor:

@@ -75,6 +75,9 @@ def target_tensor(
 
     Returns:
         The targets, and the names of the classes (``None`` for regression).
+
+    Raises:
+        ValueError: If they are neither numbers nor text, or do not fit the task.
     """
     if isinstance(values, Tensor):
         values = values.detach().cpu()

@@ -129,7 +129,7 @@ class Transitions:
         easy. Rows keep their order. Without episodes, rows are drawn one by one.
 
         Args:
-            share: The share of all rows in the first part, as nearly as whole episodes allow.
+            share: The share of all rows in the first part, as close as whole episodes allow.
             generator: The source of randomness, or a seed.
 
         Raises:

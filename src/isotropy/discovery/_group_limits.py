@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from isotropy._run import amount
 from isotropy._run._bounded_json import shown
-from isotropy.groups import Group, LinearMap, Reader
+from isotropy.groups import Group, LinearMap
 from isotropy.groups._catalogue import family
+from isotropy.groups._text import Reader
 
 _DEPTH, _LETTERS, _LONGEST_WORD = 32, 2**20, 40
 _PERMUTED, _MATRICES = 2**18, 512  # dimensions of a group of permutations, and of any other

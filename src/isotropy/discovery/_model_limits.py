@@ -20,7 +20,8 @@ from isotropy.discovery._group_limits import bounded_reader, count_elements, wei
 from isotropy.discovery._symmetry_limits import bounded_rep, bounded_symmetry
 from isotropy.groups import DirectProduct, Group
 from isotropy.nn._uniform_rep import uniform_rep
-from isotropy.reps import Rep, Symmetry, layout_of, without_duals
+from isotropy.reps import Rep, Symmetry
+from isotropy.reps._layout import layout_of, without_duals
 
 # measured on one core: at each of these limits building takes up to ten seconds and 1 GB
 _WEIGHTS = 2**24  # entries of all matrices of a network

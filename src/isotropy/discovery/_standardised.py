@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from isotropy.discovery.images._image_network import ImageNetwork
-from isotropy.groups import Monomial, components
+from isotropy.groups import Monomial
+from isotropy.groups._connected_components import components
 from isotropy.nn import EMLP, MLP, GridNetwork, Linear, SharedLinear, Symmetrised, soften
 from isotropy.reps import Symmetry, parse_rep
 

@@ -12,7 +12,8 @@ from typing import TypeAlias
 
 from isotropy._run import amount
 from isotropy.discovery._group_limits import bounded_reader, count_elements, weigh_group
-from isotropy.groups import Group, Reader, parse_group
+from isotropy.groups import Group, parse_group
+from isotropy.groups._text import Reader
 from isotropy.reps import Rep, Symmetry, parse_rep
 
 _WIDEST = 2**20  # columns

@@ -1,46 +1,32 @@
 from isotropy.equivariance._action import Action
-from isotropy.equivariance._aliasing import alias, aliasing_lee, theorem_4_1
 from isotropy.equivariance._consistency import consistency
-from isotropy.equivariance._elements import all_elements
 from isotropy.equivariance._eq_t import eq_t
 from isotropy.equivariance._grid_actions import sequence_action
 from isotropy.equivariance._group_actions import group_action
 from isotropy.equivariance._image_actions import image_action
 from isotropy.equivariance._layerwise import LayerContribution, Layerwise, layerwise
-from isotropy.equivariance._layerwise_eq_t import LayerEqT, layerwise_eq_t
-from isotropy.equivariance._lee import LEE, EquivarianceGap, equivariance_gap, lee, lee_penalty
+from isotropy.equivariance._layerwise_eq_t import layerwise_eq_t
+from isotropy.equivariance._lee import LEE, lee, lee_penalty
 from isotropy.equivariance._lie_derivative import lie_derivative
-from isotropy.equivariance._measure import measure
+from isotropy.equivariance._measure_model import measure
 from isotropy.equivariance._measurement import Measurement
 from isotropy.equivariance._partition import partition_distance
 from isotropy.equivariance._point_actions import point_cloud_action
 from isotropy.equivariance._residuals import SampledError
 from isotropy.equivariance._sampled import sampled_equivariance
-from isotropy.equivariance._shared_means import (
-    mse_gap_bound,
-    shared_mean_mse,
-    sharing_threshold,
-    suggest_split,
-)
 from isotropy.equivariance._tester import assert_equivariant, equivariance_error
 
 __all__ = [
     "LEE",
     "Action",
-    "EquivarianceGap",
     "LayerContribution",
-    "LayerEqT",
     "Layerwise",
     "Measurement",
     "SampledError",
-    "alias",
-    "aliasing_lee",
-    "all_elements",
     "assert_equivariant",
     "consistency",
     "eq_t",
     "equivariance_error",
-    "equivariance_gap",
     "group_action",
     "image_action",
     "layerwise",
@@ -49,13 +35,8 @@ __all__ = [
     "lee_penalty",
     "lie_derivative",
     "measure",
-    "mse_gap_bound",
     "partition_distance",
     "point_cloud_action",
     "sampled_equivariance",
     "sequence_action",
-    "shared_mean_mse",
-    "sharing_threshold",
-    "suggest_split",
-    "theorem_4_1",
 ]

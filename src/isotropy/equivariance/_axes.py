@@ -245,7 +245,7 @@ class Axes:
 
         Returns:
             The axes; ``None`` where the view cuts through the picture in another way than by
-            moving digits, leaving out extra tokens, or taking every so-manieth row or column.
+            moving digits, leaving out extra tokens, or taking rows or columns by a stride.
         """
         return _View(self, offset).axes(shape, strides)
 
@@ -335,27 +335,35 @@ class _View:
                 digit = Piece(left, only.side, only.stride * local) if only.side >= 0 else None
                 pieces.append(digit or Piece(left))
                 break
-            if start:
+            taken = None if start else _digits_of(axis, below, left, step)
+            if taken is None:
                 return None
-            for piece in reversed(axis.pieces):
-                above = below * piece.size
-                if left > 1 and below <= step < above:
-                    taken = min(left, above // step)
-                    if step % below or above % step or left % taken:
-                        return None
-                    if taken < left and taken * step != above:
-                        return None
-                    counts = piece.stride * (step // below) if piece.side >= 0 else 1
-                    pieces.append(Piece(taken, piece.side, counts))
-                    left, step = left // taken, step * taken
-                below = above
-            while left > 1:
-                number -= 1
-                if number < 0:
+            found, left, step = taken
+            pieces += found
+            if left > 1:
+                outer = [i for i in range(number) if self.source.axes[i].size > 1]
+                if not outer:
                     return None
-                if self.source.axes[number].size > 1:
-                    break
+                number = outer[-1]
         return Axis(_joined(pieces[::-1]))
+
+
+def _digits_of(axis: Axis, below: int, left: int, step: int) -> tuple[list[Piece], int, int] | None:
+    """The digits of an axis that a view takes: the pieces, and the size and stride still left."""
+    pieces = []
+    for piece in reversed(axis.pieces):
+        above = below * piece.size
+        if left > 1 and below <= step < above:
+            taken = min(left, above // step)
+            if step % below or above % step or left % taken:
+                return None
+            if taken < left and taken * step != above:
+                return None
+            counts = piece.stride * (step // below) if piece.side >= 0 else 1
+            pieces.append(Piece(taken, piece.side, counts))
+            left, step = left // taken, step * taken
+        below = above
+    return pieces, left, step
 
 
 def _joined(pieces: list[Piece]) -> tuple[Piece, ...]:

@@ -35,7 +35,7 @@ VIEWS = names(
     "__get__"
 )
 _REDUCTIONS = names("mean sum amax amin prod logsumexp std var max min median nanmean")
-_ATTENTION = frozenset(("scaled_dot_product_attention", "multi_head_attention_forward"))
+_SAMPLING = ("conv", "avg_pool", "max_pool", "adaptive", "interpolate", "upsample")
 
 
 def axes_after(
@@ -61,37 +61,29 @@ def axes_after(
     if name.startswith("fft_"):
         return None
     given = [value for value in flat_tensors((args, kwargs)) if tracked(value)]
-    known = [axes_of(value) for value in given]
-    sides = next((axes.sides for axes in known if axes is not None), None)
-    if sides is None or any(axes is None for axes in known):
+    known = [axes for value in given if (axes := axes_of(value)) is not None]
+    if not known or len(known) < len(given):
         return None
-    found: Axes | None = None
-    first = axes_of(given[0])
-    assert first is not None
     if name in IDENTITIES:
-        return first
-    if name.startswith(("conv", "avg_pool", "max_pool", "adaptive", "interpolate", "upsample")):
-        found = _sampled(name, first, args, kwargs, out)
-    elif name == "pad":
-        found = _padded(first, args, kwargs)
-    elif name == "linear":
-        found = _mixed_along(first, -1, out.shape[-1])
-    elif name in ("matmul", "bmm", "__matmul__", "__rmatmul__"):
-        found = _product(args, out, tracked, axes_of)
-    elif name == "einsum":
-        found = _einsum(args, out, tracked, axes_of)
-    elif name in _ATTENTION:
-        query = axes_of(args[0]) if tracked(args[0]) else None
-        found = query and Axes(sides, (*query.axes[:-1], plain(out.shape[-1])))
-    elif name in _REDUCTIONS and out.shape != given[0].shape:
-        found = _reduced(first, args, kwargs, out)
-    elif name in ("cat", "concat", "concatenate"):
-        found = _joined(args, kwargs, tracked, axes_of)
-    elif name == "stack":
-        found = _stacked(args, kwargs, tracked, axes_of)
+        return known[0]
+    if name in _REDUCTIONS and out.shape != given[0].shape:
+        found = _reduced(known[0], args, kwargs, out)
+    elif name in ("linear", "pad") or name.startswith(_SAMPLING):
+        found = _of_first(name, known[0], args, kwargs, out)
+    elif name in _OF_SEVERAL:
+        found = _OF_SEVERAL[name](args, kwargs, out, lambda x: axes_of(x) if tracked(x) else None)
     else:
-        found = _broadcast(sides, [(value, axes_of(value)) for value in given], out)
+        found = _broadcast(known, out)
     return found if found is not None and found.shape == tuple(out.shape) else None
+
+
+def _of_first(
+    name: str, axes: Axes, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor
+) -> Axes | None:
+    """The axes of a result whose space is that of the first argument."""
+    if name == "linear":
+        return _mixed_along(axes, -1, out.shape[-1])
+    return _padded(axes, args, kwargs) if name == "pad" else _sampled(name, axes, args, kwargs, out)
 
 
 def flat_tensors(values: Any) -> list[Tensor]:
@@ -111,10 +103,7 @@ def floating_tensors(values: Any) -> list[Tensor]:
 
 
 def axes_of_views(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    source: Axes | None,
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], source: Axes | None
 ) -> list[Axes | None] | None:
     """The axes of the results of a view of the first argument; None where it is no view.
 
@@ -190,15 +179,7 @@ def _step(
 
     if name.startswith("conv"):
         kernel = args[1].shape[i - count] if len(args) > 1 else kwargs["weight"].shape[i - count]
-        stride, padding = option("stride", 3, 1), option("padding", 4, 0)
-        transposed = "transpose" in name
-        dilation = option("dilation", 7 if transposed else 5, 1)
-        reach = (kernel - 1) * dilation / 2
-        if padding in ("same", "valid"):
-            padding = ((kernel - 1) * dilation) // 2 if padding == "same" else 0
-        if transposed:
-            return 1 / stride, (padding - reach) / stride
-        return stride, reach - padding
+        return _convolution_step("transpose" in name, kernel, option)
     if name.startswith(("avg_pool", "max_pool")):
         kernel = option("kernel_size", 1, 1)
         stride, padding = option("stride", 2, kernel), option("padding", 3, 0)
@@ -214,6 +195,20 @@ def _step(
     if mode.startswith("nearest") and pitch > 1:  # samples are taken as they are
         return pitch, float(pitch // 2) if mode == "nearest-exact" else 0.0
     return pitch, (pitch - 1) / 2
+
+
+def _convolution_step(
+    transposed: bool, kernel: int, option: Callable[[str, int, Any], Any]
+) -> tuple[float, float]:
+    stride, padding = option("stride", 3, 1), option("padding", 4, 0)
+    width = (kernel - 1) * option("dilation", 7 if transposed else 5, 1)
+    if padding in ("same", "valid"):
+        padding = width // 2 if padding == "same" else 0
+    return (
+        (1 / stride, (padding - width / 2) / stride)
+        if transposed
+        else (stride, width / 2 - padding)
+    )
 
 
 def _padded(axes: Axes, args: Sequence[Any], kwargs: dict[str, Any]) -> Axes | None:
@@ -257,13 +252,12 @@ def _mixed(axis: Axis, size: int) -> Axis:
 
 
 def _product(
-    args: Sequence[Any], out: Tensor, tracked: Callable[[Any], bool], axes_of: AxesOf
+    args: Sequence[Any], _kwargs: dict[str, Any], out: Tensor, axes_of: AxesOf
 ) -> Axes | None:
     a, b = args[:2]
     if a.ndim < 2 or b.ndim < 2:
         return None
-    left = axes_of(a) if tracked(a) else None
-    right = axes_of(b) if tracked(b) else None
+    left, right = axes_of(a), axes_of(b)
     if right is None and left is not None and a.ndim == out.ndim:
         return _mixed_along(left, -1, out.shape[-1])
     if left is None and right is not None and b.ndim == out.ndim:
@@ -275,38 +269,46 @@ def _product(
     return None if leading is None else Axes(left.sides, (*leading, rows, columns))
 
 
+def _attended(
+    args: Sequence[Any], _kwargs: dict[str, Any], out: Tensor, axes_of: AxesOf
+) -> Axes | None:
+    query = axes_of(args[0])
+    return query and Axes(query.sides, (*query.axes[:-1], plain(out.shape[-1])))
+
+
 def _einsum(
-    args: Sequence[Any], out: Tensor, tracked: Callable[[Any], bool], axes_of: AxesOf
+    args: Sequence[Any], _kwargs: dict[str, Any], out: Tensor, axes_of: AxesOf
 ) -> Axes | None:
     if not isinstance(args[0], str) or "." in args[0]:
         return None
     operands = args[1] if isinstance(args[1], tuple | list) else args[1:]
     terms, arrow, result = args[0].replace(" ", "").partition("->")
-    if not arrow:
+    pairs = zip(terms.split(","), map(axes_of, operands), strict=True)
+    known = [(term, axes) for term, axes in pairs if axes is not None]
+    letters = _letters(known)
+    if not arrow or not known or letters is None:
         return None
-    letters: dict[str, Axis] = {}
-    sides = None
-    for term, operand in zip(terms.split(","), operands, strict=True):
-        if not tracked(operand):
-            continue
-        axes = axes_of(operand)
-        if axes is None:
-            return None
-        sides = axes.sides
-        for letter, axis in zip(term, axes.axes, strict=True):
-            if letter in letters and not letters[letter].is_plain and letters[letter] != axis:
-                return None
-            if letter not in letters or not axis.is_plain:
-                letters[letter] = axis
     lost = [axis for letter, axis in letters.items() if letter not in result and not axis.is_plain]
     new = [letter for letter in result if letter not in letters]
-    if sides is None or (lost and new and (len(lost) > 1 or len(new) > 1)):
+    if lost and new and (len(lost) > 1 or len(new) > 1):
         return None
     found = []
     for letter, size in zip(result, out.shape, strict=True):
         made = _mixed(lost[0], size) if lost else plain(size)
         found.append(letters.get(letter, made))
-    return Axes(sides, tuple(found))
+    return Axes(known[-1][1].sides, tuple(found))
+
+
+def _letters(known: list[tuple[str, Axes]]) -> dict[str, Axis] | None:
+    """The axis of each letter of an einsum; None where two with space differ."""
+    letters: dict[str, Axis] = {}
+    for term, axes in known:
+        for letter, axis in zip(term, axes.axes, strict=True):
+            if letter in letters and not letters[letter].is_plain and letters[letter] != axis:
+                return None
+            if letter not in letters or not axis.is_plain:
+                letters[letter] = axis
+    return letters
 
 
 def _reduced(axes: Axes, args: Sequence[Any], kwargs: dict[str, Any], out: Tensor) -> Axes | None:
@@ -327,14 +329,14 @@ def _reduced(axes: Axes, args: Sequence[Any], kwargs: dict[str, Any], out: Tenso
 
 
 def _joined(
-    args: Sequence[Any], kwargs: dict[str, Any], tracked: Callable[[Any], bool], axes_of: AxesOf
+    args: Sequence[Any], kwargs: dict[str, Any], _out: Tensor, axes_of: AxesOf
 ) -> Axes | None:
     parts = list(args[0] if args else kwargs["tensors"])
     dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
     if not isinstance(dim, int):
         return None
     dim %= parts[0].ndim
-    known = [axes_of(part) if tracked(part) else None for part in parts]
+    known = [axes_of(part) for part in parts]
     spatial = [i for i, axes in enumerate(known) if axes is not None and not axes.is_invariant]
     if not spatial:
         one = next(axes for axes in known if axes is not None)
@@ -357,11 +359,11 @@ def _joined(
 
 
 def _stacked(
-    args: Sequence[Any], kwargs: dict[str, Any], tracked: Callable[[Any], bool], axes_of: AxesOf
+    args: Sequence[Any], kwargs: dict[str, Any], _out: Tensor, axes_of: AxesOf
 ) -> Axes | None:
     parts = list(args[0] if args else kwargs["tensors"])
     dim = args[1] if len(args) > 1 else kwargs.get("dim", kwargs.get("axis", 0))
-    known = [axes for part in parts if tracked(part) and (axes := axes_of(part)) is not None]
+    known = [axes for part in parts if (axes := axes_of(part)) is not None]
     if any(axes.axes != known[0].axes for axes in known):
         return None
     stacked = list(known[0].axes)
@@ -369,17 +371,13 @@ def _stacked(
     return Axes(known[0].sides, tuple(stacked))
 
 
-def _broadcast(
-    sides: tuple[Side, ...], given: list[tuple[Tensor, Axes | None]], out: Tensor
-) -> Axes | None:
+def _broadcast(given: Sequence[Axes], out: Tensor) -> Axes | None:
     """The axes of a result whose shape is that of its arguments, broadcast together."""
-    merged = _merged([axes.axes for _, axes in given if axes is not None], tuple(out.shape))
+    merged = _merged([axes.axes for axes in given], tuple(out.shape))
     if merged is None:
         return None
-    for _, axes in given:
-        if axes is not None and not axes.is_invariant:
-            return Axes(axes.sides, merged)
-    return Axes(sides, merged)
+    spatial = next((axes for axes in given if not axes.is_invariant), given[0])
+    return Axes(spatial.sides, merged)
 
 
 def _merged(given: Sequence[tuple[Axis, ...]], shape: Sequence[int]) -> tuple[Axis, ...] | None:
@@ -398,3 +396,12 @@ def _merged(given: Sequence[tuple[Axis, ...]], shape: Sequence[int]) -> tuple[Ax
                 return None
             found[at] = axis
     return tuple(found)
+
+
+_OF_SEVERAL: dict[str, Callable[..., Axes | None]] = {
+    **dict.fromkeys(("matmul", "bmm", "__matmul__", "__rmatmul__"), _product),
+    **dict.fromkeys(("scaled_dot_product_attention", "multi_head_attention_forward"), _attended),
+    **dict.fromkeys(("cat", "concat", "concatenate"), _joined),
+    "einsum": _einsum,
+    "stack": _stacked,
+}

@@ -1,8 +1,8 @@
 """Carrying tangents along every operation of a model, as it runs.
 
 Operations are seen where PyTorch's functions are called from Python. They run as they are; beside
-each, `push` moves the tangents of its arguments to its results. Values are told from one another
-by identity; a change in place is passed on to all values that share its memory.
+each, `push` moves the tangents of its arguments to its results. Values are distinguished by
+identity; a change in place is passed on to all values that share its memory.
 """
 
 from __future__ import annotations
@@ -17,12 +17,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from isotropy.equivariance._axes_rules import (
-    flat_tensors,
-    floating_tensors,
-    names,
-    share_memory,
-)
+from isotropy.equivariance._axes_rules import flat_tensors, floating_tensors, names, share_memory
 from isotropy.equivariance._evaluation import Model, modules_of
 from isotropy.equivariance._in_place import changed_in_place, out_of_place, overwritten
 from isotropy.equivariance._tangents import push
@@ -216,7 +211,7 @@ class Carrier(TorchFunctionMode):
         if call.changed is not None:
             self._follow_aliases(call, call.changed)
 
-    def _store(self, call: Call, results: list[Tensor], stacks: list[Tensor]) -> None:
+    def _store(self, _call: Call, results: list[Tensor], stacks: list[Tensor]) -> None:
         for result, rows in zip(results, stacks, strict=True):
             self.values[result] = self._new(rows)
 
@@ -238,7 +233,7 @@ class Carrier(TorchFunctionMode):
             self._changed_along(call, moving)
 
     def _changed_along(self, call: Call, moving: Any) -> None:
-        """Told of a value that a change in place of another has changed."""
+        """Called for a value that a change in place of another has changed."""
 
 
 def with_rows(rows: Tensor, count: int) -> Tensor:

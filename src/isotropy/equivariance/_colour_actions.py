@@ -49,13 +49,13 @@ class ColourAction(Action):
                 raise ValueError(f"expected a {what} for each of {channels} channels, got {given}")
         return "points"  # anything but invariant: only inputs change
 
-    def named_place(self, text: str, shape: tuple[int, ...], at_input: Place) -> Place:
+    def named_place(self, text: str, _shape: tuple[int, ...], _at_input: Place) -> Place:
         """Only "invariant": colour has no action on features."""
         if text != INVARIANT:
             raise ValueError(f"expected the layout invariant under {self.name}, got {text!r}")
         return INVARIANT
 
-    def guessed_place(self, shape: tuple[int, ...], at_input: Place) -> Place | None:
+    def guessed_place(self, _shape: tuple[int, ...], _at_input: Place) -> Place | None:
         """Everything that follows from pixels is invariant."""
         return INVARIANT
 

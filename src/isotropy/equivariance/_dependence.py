@@ -51,10 +51,10 @@ def _called(model: Model, x: Tensor) -> Tensor:
         with evaluating(model), torch.no_grad():
             y = model(x)
     except Exception as error:
-        said = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         raise ValueError(
             f"expected the model to take inputs of shape {tuple(x.shape)}, got "
-            f"{type(error).__name__}: {said[:_LONGEST]}"
+            f"{type(error).__name__}: {message[:_LONGEST]}"
         ) from error
     return output_of(y)
 

@@ -68,8 +68,8 @@ class Follower(Carrier):
         layouts: How the action acts on the outputs of modules, by patterns of their names.
         split: Whether to keep the units' contributions apart. If not, they are only handed to
             ``found``, and each value moves as X z.
-        found: Told of each unit's own Lie derivative: the unit's number, the tensor, and at which
-            call and in which of its results it was found.
+        found: Called with each unit's own Lie derivative: the unit's number, the tensor, and the
+            number of the call and of the result in which it was found.
     """
 
     def __init__(
@@ -135,10 +135,10 @@ class Follower(Carrier):
                 moving = self.values.get(tensor)
                 if moving is None:
                     continue
-                is_told = self._override(name, module, tensor, moving)
-                if self._in_unit() or not (is_unit or is_told):
+                is_given = self._override(name, module, tensor, moving)
+                if self._in_unit() or not (is_unit or is_given):
                     continue
-                if is_told or moving.charge is not None:
+                if is_given or moving.charge is not None:
                     moving.charge = (name or type(module).__name__, kind_of_module(module))
                 self._settle(tensor, moving)
 
@@ -259,6 +259,9 @@ class Follower(Carrier):
         Args:
             y: What the model gave.
             place: How the action acts on it.
+
+        Raises:
+            ValueError: If the output does not follow from the input by PyTorch operations.
         """
         moving = self.values.get(y)
         if moving is None:

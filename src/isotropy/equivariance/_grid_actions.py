@@ -151,14 +151,17 @@ class GridAction(Action):
 
     def act(self, z: Tensor, place: Place) -> Tensor:
         """X z = −(A p)·∇z on the picture in z, zero on what is invariant."""
-        if self.parts:
-            names = " or ".join(part.name for part in self.parts)
-            raise ValueError(f"expected one direction, {names}, got {self.name}")
+        self._require_one()
         if not isinstance(place, Axes) or place.is_invariant:
             return torch.zeros_like(z)
         if z.is_complex():
             return torch.complex(self.act(z.real, place), self.act(z.imag, place))
         return place.on_picture(z, lambda picture: self._derivative(picture, place.sides))
+
+    def _require_one(self) -> None:
+        if self.parts:
+            names = " or ".join(part.name for part in self.parts)
+            raise ValueError(f"expected one direction, {names}, got {self.name}")
 
     def _derivative(self, picture: Tensor, sides: tuple[Side, ...]) -> Tensor:
         # a constant has no slope; without it rounding errors are those of what has one
@@ -193,14 +196,8 @@ class GridAction(Action):
             along_last = number == self.sides - 1
             found = slope(picture if along_last else picture.mT, self.boundary)
             return -velocity * (found if along_last else found.mT) / side.length
-        left, right = (
-            _along(
-                picture,
-                difference(side.size, self.boundary, forward, picture) / side.length,
-                number - self.sides,
-            )
-            for forward in (False, True)
-        )
+        steps = (difference(side.size, self.boundary, ahead, picture) for ahead in (False, True))
+        left, right = (_along(picture, step / side.length, number - self.sides) for step in steps)
         if self.side == "central":
             return -velocity * (left + right) / 2
         # for t > 0 a sample takes its value from behind the motion
@@ -210,13 +207,12 @@ class GridAction(Action):
 
     def move(self, z: Tensor, t: float | Tensor, place: Place) -> Tensor:
         """exp(tX) z by Fourier shears and stretches; bilinear by sampling four neighbours."""
-        if self.parts:
-            names = " or ".join(part.name for part in self.parts)
-            raise ValueError(f"expected one direction, {names}, got {self.name}")
+        self._require_one()
         if not isinstance(place, Axes) or place.is_invariant:
             return z
         exact = torch.promote_types(z.dtype, torch.float32)
-        amount = torch.as_tensor(t, dtype=torch.float64, device="cpu" if _plain(t) else None)
+        device = None if isinstance(t, Tensor) else "cpu"
+        amount = torch.as_tensor(t, dtype=torch.float64, device=device)
         extra = [(n, axis) for n, axis in enumerate(place.axes) if axis.before or axis.after]
         moved = place.on_picture(
             z.to(exact), lambda picture: self._moved(picture, amount, place.sides)
@@ -246,10 +242,6 @@ class GridAction(Action):
         for _ in range(steps):
             picture = fourier_warp(picture, element, sides, self.boundary)
         return picture
-
-
-def _plain(t: float | Tensor) -> bool:
-    return not isinstance(t, Tensor)
 
 
 def _along(x: Tensor, matrix: Tensor, axis: int) -> Tensor:

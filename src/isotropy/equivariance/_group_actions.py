@@ -10,7 +10,8 @@ from torch import Tensor
 
 from isotropy.equivariance._action import INVARIANT, Action, Place
 from isotropy.groups import Dense, LinearMap
-from isotropy.reps import Rep, Symmetry, parts_of_algebra
+from isotropy.reps import Rep, Symmetry
+from isotropy.reps._elements import parts_of_algebra
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ class GroupAction(Action):
             )
         return rep(self.symmetry.group)
 
-    def named_place(self, text: str, shape: tuple[int, ...], at_input: Place) -> Place:
+    def named_place(self, text: str, shape: tuple[int, ...], _at_input: Place) -> Place:
         """Read "invariant", or a representation such as "2*V+Scalar"."""
         from isotropy.reps import parse_rep
 
@@ -56,7 +57,7 @@ class GroupAction(Action):
             raise ValueError(f"expected {rep.size()} columns for {text}, got shape {shape}")
         return rep
 
-    def guessed_place(self, shape: tuple[int, ...], at_input: Place) -> Place | None:
+    def guessed_place(self, shape: tuple[int, ...], _at_input: Place) -> Place | None:
         """What the symmetry says of outputs, where their width is right."""
         rep = self.symmetry.rep_out
         return rep(self.symmetry.group) if shape[-1] == rep.size() else None
@@ -101,6 +102,7 @@ def group_action(symmetry: Symmetry, element: int | Tensor | None = None) -> Act
             None for all of these: `lee` and `measure` take the mean over them.
 
     Raises:
+        TypeError: If it is no symmetry.
         ValueError: If the group is discrete (`sampled_equivariance` and `equivariance_error`
             measure finite groups), or there is no such element.
 

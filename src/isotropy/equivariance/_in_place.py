@@ -83,7 +83,7 @@ def overwritten(other: Tensor, rows: Tensor, changed: Tensor, new: Tensor) -> Te
         new: Its tangents, shape (rows, *changed.shape).
 
     Returns:
-        The tangents of ``other``; None where the two do not read their memory alike.
+        The tangents of ``other``; None where the two do not read their memory the same way.
     """
     flipped = any(tensor.is_conj() or tensor.is_neg() for tensor in (other, changed))
     if other.dtype != changed.dtype or flipped:
@@ -112,6 +112,7 @@ def _with_item_set(target: Tensor, index: Any, value: Any) -> Tensor:
 
 
 def _copied(target: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
+    del non_blocking  # as Tensor.copy_ has it
     return source.expand_as(target).to(target.device, target.dtype)
 
 

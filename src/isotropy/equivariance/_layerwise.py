@@ -115,7 +115,7 @@ def layerwise(
 
     How the action acts on values inside the network is followed through its operations: which
     axes carry rows and columns (NCHW, NHWC, tokens with class and register tokens, windows), and
-    where the samples of a feature map lie in the image. Where that cannot be told, tangents are
+    where the samples of a feature map lie in the image. Where that is unknown, tangents are
     passed on and the next unit whose result is known is charged; nothing is lost. The sum of the
     contributions is compared with the Lie derivative, found independently, on every call.
 
@@ -151,9 +151,7 @@ def layerwise(
         >>> from torch import nn
         >>> from isotropy.equivariance import image_action
         >>> net = nn.Sequential(
-        ...     nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular"),
-        ...     nn.ReLU(),
-        ...     nn.MaxPool2d(2),
+        ...     nn.Conv2d(1, 4, 3, padding=1, padding_mode="circular"), nn.ReLU(), nn.MaxPool2d(2)
         ... )
         >>> x = torch.rand(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
         >>> found = layerwise(net, x, image_action("translation_x", boundary="periodic"))
@@ -192,16 +190,14 @@ class _Options:
     rng: torch.Generator
 
 
-def _closing(
-    model: Model,
-    x: Tensor,
-    action: Action,
-    options: _Options,
-) -> _Found:
+def _closing(model: Model, x: Tensor, action: Action, options: _Options) -> _BatchContributions:
     """Contributions that add up, found in double precision where rounding stands in the way.
 
     A value at the kink of a ReLU may fall on either side of it in two evaluations, and large
     contributions may cancel; both happen in networks with random weights.
+
+    Raises:
+        RuntimeError: If they do not add up in double precision either.
     """
     state = options.rng.get_state()
     found, allowed = _one_direction(model, x, action, options)
@@ -230,7 +226,7 @@ def _require_modules(model: Model, layouts: Mapping[str, str]) -> None:
 
 
 @dataclass(frozen=True)
-class _Found:
+class _BatchContributions:
     """What one batch showed along one direction.
 
     Args:
@@ -253,11 +249,8 @@ class _Found:
 
 
 def _one_direction(
-    model: Model,
-    x: Tensor,
-    action: Action,
-    options: _Options,
-) -> tuple[_Found, float]:
+    model: Model, x: Tensor, action: Action, options: _Options
+) -> tuple[_BatchContributions, float]:
     """What was found, and how far it may be from adding up."""
     if options.method == "forward":
         point = x.clone()  # a model may change its input
@@ -286,7 +279,7 @@ def _one_direction(
     require_finite([whole], action.name)
     total = whole.abs().square().sum(-1).double() / dim
     names = list(follower.units)
-    found = _Found(names, follower.kinds, squares, noise, products, total, closure)
+    found = _BatchContributions(names, follower.kinds, squares, noise, products, total, closure)
     return found, _allowed(whole, squares.sqrt(), follower.coarsest)
 
 
@@ -320,7 +313,7 @@ class _Tally:
         self.total: list[Tensor] = []
         self.closure = 0.0
 
-    def add(self, directions: list[_Found]) -> None:
+    def add(self, directions: list[_BatchContributions]) -> None:
         """Take in a batch: what was found along each direction."""
         count, inputs = len(directions), len(directions[0].total)
         sums: dict[str, Tensor] = {}
@@ -338,7 +331,7 @@ class _Tally:
         self.total.append(sum(found.total for found in directions).cpu() / count)  # type: ignore[union-attr]
         self.closure = max(self.closure, *(found.closure for found in directions))
 
-    def _learn(self, found: _Found) -> None:
+    def _learn(self, found: _BatchContributions) -> None:
         """Put units that are new after those that act before them."""
         before = [torch.zeros(4, len(total), dtype=torch.float64) for total in self.total]
         for i, name in enumerate(found.names):

@@ -81,6 +81,7 @@ def layerwise_eq_t(
         The layers in the order in which they are called.
 
     Raises:
+        TypeError: If the model is not a module.
         ValueError: If the shifts or the images do not fit.
 
     Example:
@@ -150,7 +151,7 @@ def _each_layer(
             inputs[module] = args[0].clone()  # it may work in place
 
     def after(name: str) -> Any:
-        def hook(module: nn.Module, args: Any, y: Any) -> None:
+        def hook(module: nn.Module, _: Any, y: Any) -> None:
             nonlocal busy
             h = None if busy else inputs.pop(module, None)
             if h is None or not isinstance(y, Tensor) or not y.is_floating_point():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from dataclasses import asdict, dataclass
 from math import nan, sqrt
 from typing import Any
@@ -82,7 +82,7 @@ def lee(
         output: How the action acts on outputs; see `lie_derivative`.
         batch_size: How many inputs to take at a time; it does not change the result of a model
             that treats inputs one by one.
-        progress: Told of each batch.
+        progress: Called at each batch.
 
     Raises:
         ValueError: If there are no inputs, or the action does not fit inputs or outputs.
@@ -152,10 +152,27 @@ def batches(
     Args:
         data: As for `lee`.
         batch_size: How many rows of a tensor or data set to take at a time.
-        progress: Told of each batch.
+        progress: Called at each batch.
+
+    Raises:
+        TypeError: If the data are none of these.
+        ValueError: If the batch size is not positive.
     """
     if batch_size < 1:
         raise ValueError(f"expected a batch size of at least 1, got {batch_size}")
+    parts, total = _split(data, batch_size)
+    for done, part in enumerate(parts):
+        x = part[0] if isinstance(part, tuple | list) else part
+        if not isinstance(x, Tensor):
+            raise TypeError(f"expected batches of tensors, got {type(x).__name__}")
+        if progress is not None:
+            progress(Step(done, total or None, "measuring"))
+        if len(x):
+            yield x
+
+
+def _split(data: Any, batch_size: int) -> tuple[Iterable[Any], int]:
+    """The batches, and how many there are; 0 where nobody knows."""
     if isinstance(data, Dataset):
         data = data.x
     elif isinstance(data, np.ndarray):
@@ -165,22 +182,12 @@ def batches(
     if isinstance(data, tuple | list) and data and isinstance(data[0], Tensor):
         data = data[0] if _are_pairs(data) else data
     if isinstance(data, Tensor):
-        parts: Iterable[Any] = data.split(batch_size) if data.ndim else ()
-        total = -(-len(data) // batch_size) if data.ndim else 0
-    elif isinstance(data, Iterable):
-        parts, total = data, len(data) if isinstance(data, Sized) else 0
-    else:
-        raise TypeError(
-            f"expected a tensor, a data set or an iterable of batches, got {type(data).__name__}"
-        )
-    for done, part in enumerate(parts):
-        x = part[0] if isinstance(part, tuple | list) else part
-        if not isinstance(x, Tensor):
-            raise TypeError(f"expected batches of tensors, got {type(x).__name__}")
-        if progress is not None:
-            progress(Step(done, total or None, "measuring"))
-        if len(x):
-            yield x
+        return (data.split(batch_size), -(-len(data) // batch_size)) if data.ndim else ((), 0)
+    if isinstance(data, Iterable):
+        return data, len(data) if isinstance(data, Sized) else 0
+    raise TypeError(
+        f"expected a tensor, a data set or an iterable of batches, got {type(data).__name__}"
+    )
 
 
 def _are_pairs(data: Sequence[Any]) -> bool:
@@ -216,6 +223,9 @@ def lee_penalty(
     Returns:
         A scalar.
 
+    Raises:
+        ValueError: If there is no action.
+
     Example:
         >>> net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 2))
         >>> penalty = lee_penalty(net, torch.rand(3, 1, 8, 8), ["rotation", "translation"])
@@ -232,89 +242,3 @@ def lee_penalty(
         rows = [lie_derivative(f, x, part, output=output) for part in directions]
         found.append(torch.stack([row.abs().square().mean() for row in rows]).mean())
     return torch.stack(found).mean()
-
-
-@dataclass(frozen=True)
-class EquivarianceGap:
-    """How much less equivariant a model is on other data than on the first (thesis, Figure 4.7).
-
-    Args:
-        action: The action's name.
-        sets: The LEE on each set of data, the reference first.
-
-    Example:
-        >>> gap = EquivarianceGap(
-        ...     "rotation",
-        ...     {
-        ...         "train": LEE("rotation", 1.0, 0.3, 1.0, 0.0, 9),
-        ...         "test": LEE("rotation", 1.5, 0.4, 1.0, 0.0, 9),
-        ...     },
-        ... )
-        >>> gap.gaps()
-        {'test': (0.5, 0.5)}
-    """
-
-    action: str
-    sets: Mapping[str, LEE]
-
-    def gaps(self) -> dict[str, tuple[float, float]]:
-        """LEE on each other set minus that on the first, with its standard error."""
-        reference, *others = self.sets
-        first = self.sets[reference]
-        return {
-            name: (
-                self.sets[name].lee - first.lee,
-                sqrt(self.sets[name].stderr ** 2 + first.stderr**2),
-            )
-            for name in others
-        }
-
-    def data(self) -> dict[str, Any]:
-        """The result as JSON knows it."""
-        gaps = {name: {"gap": gap, "stderr": error} for name, (gap, error) in self.gaps().items()}
-        sets = {name: found.data() for name, found in self.sets.items()}
-        return {"action": self.action, "sets": sets, "gaps": gaps}
-
-
-def equivariance_gap(
-    f: Model,
-    sets: Mapping[str, Any],
-    action: Action | str,
-    *,
-    output: str | None = None,
-    batch_size: int = 16,
-    progress: ProgressCallback | None = None,
-) -> EquivarianceGap:
-    """Measure a model on training, test and out-of-distribution data in one call (Figure 4.7).
-
-    Args:
-        f: A module or function.
-        sets: Data by name, as for `lee`; the first is the reference, usually the training set.
-        action: An action or its name.
-        output: How the action acts on outputs; see `lie_derivative`.
-        batch_size: How many inputs to take at a time.
-        progress: Told of each batch.
-
-    Raises:
-        ValueError: If there are fewer than two sets.
-
-    Example:
-        >>> generator = torch.Generator().manual_seed(0)
-        >>> smooth = torch.rand(4, 1, 2, 2, generator=generator).repeat_interleave(4, 2)
-        >>> sets = {
-        ...     "train": smooth.repeat_interleave(4, 3),
-        ...     "noise": torch.rand(4, 1, 8, 8, generator=generator),
-        ... }
-        >>> gap = equivariance_gap(torch.nn.MaxPool2d(2), sets, "translation")
-        >>> difference, stderr = gap.gaps()["noise"]
-        >>> difference > 0
-        True
-    """
-    if not isinstance(sets, Mapping) or len(sets) < 2:
-        got = len(sets) if isinstance(sets, Mapping) else type(sets).__name__
-        raise ValueError(f"expected at least two sets of data by name, got {got}")
-    found = {
-        name: lee(f, data, action, output=output, batch_size=batch_size, progress=progress)
-        for name, data in sets.items()
-    }
-    return EquivarianceGap(next(iter(found.values())).action, found)

@@ -36,11 +36,7 @@ def output_place(
 
 
 def place_of_output(
-    followed: Place | None,
-    y_shape: tuple[int, ...],
-    action: Action,
-    x: Tensor,
-    output: str | None,
+    followed: Place | None, y_shape: tuple[int, ...], action: Action, x: Tensor, output: str | None
 ) -> Place:
     """The same, where the operations of the model were already followed."""
     at_input = action.input_place(x)

@@ -41,31 +41,19 @@ def partition_distance(a: ArrayLike | Tensor, b: ArrayLike | Tensor) -> int:
         >>> partition_distance([0, 1, 2, 3], [0, 0, 0, 0])
         3
     """
-    first, second = label_array(a), label_array(b)
+    first, second = _label_array(a), _label_array(b)
     if first.shape != second.shape:
         raise ValueError(
             f"expected partitions of the same shape, got {first.shape} and {second.shape}"
         )
-    rows, columns = blocks_of(first.ravel()), blocks_of(second.ravel())
+    rows, columns = _blocks_of(first.ravel()), _blocks_of(second.ravel())
     width = int(columns.max()) + 1
     pairs, counts = np.unique(rows * width + columns, return_counts=True)
     return int(first.size - _heaviest_matching(pairs // width, pairs % width, counts))
 
 
-def label_array(labels: ArrayLike | Tensor) -> NDArray[np.integer[Any]]:
-    """Labels of elements as an array of their own shape.
-
-    Args:
-        labels: Integers, as a list, an array or a tensor.
-
-    Raises:
-        TypeError: If they are not integers.
-        ValueError: If there are none.
-
-    Example:
-        >>> label_array([[0, 1], [1, 0]]).shape
-        (2, 2)
-    """
+def _label_array(labels: ArrayLike | Tensor) -> NDArray[np.integer[Any]]:
+    """Labels of elements as an array of their own shape."""
     found = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
     if found.size == 0:
         raise ValueError("expected labels of at least one element, got none")
@@ -74,16 +62,8 @@ def label_array(labels: ArrayLike | Tensor) -> NDArray[np.integer[Any]]:
     return found
 
 
-def blocks_of(labels: NDArray[np.integer[Any]]) -> _Integers:
-    """The same partition with its blocks numbered 0, 1, … in the order of their labels.
-
-    Args:
-        labels: The block of each element, shape (K,).
-
-    Example:
-        >>> blocks_of(np.array([7, -2, 7]))
-        array([1, 0, 1])
-    """
+def _blocks_of(labels: NDArray[np.integer[Any]]) -> _Integers:
+    """The same partition with its blocks numbered 0, 1, … in the order of their labels."""
     blocks: _Integers = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
     return blocks
 
@@ -100,7 +80,7 @@ def _heaviest_matching(rows: _Integers, columns: _Integers, counts: _Integers) -
         done_rows[rows[settled]] = done_columns[columns[settled]] = True
         left = ~(done_rows[rows] | done_columns[columns])
         rows, columns, counts = rows[left], columns[left], counts[left]
-    return total + (_matched(blocks_of(rows), blocks_of(columns), counts) if counts.size else 0)
+    return total + (_matched(_blocks_of(rows), _blocks_of(columns), counts) if counts.size else 0)
 
 
 def _settled(rows: _Integers, columns: _Integers, counts: _Integers) -> _Integers:

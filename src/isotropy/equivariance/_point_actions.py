@@ -41,7 +41,7 @@ class PointAction(Action):
             )
         return "points"
 
-    def named_place(self, text: str, shape: tuple[int, ...], at_input: Place) -> Place:
+    def named_place(self, text: str, shape: tuple[int, ...], _at_input: Place) -> Place:
         """Read "invariant", "points", or "vectors", which turn but do not translate."""
         if text not in (INVARIANT, "points", "vectors"):
             raise ValueError(f"expected a layout among invariant, points, vectors, got {text!r}")
@@ -51,7 +51,7 @@ class PointAction(Action):
             )
         return text  # type: ignore[return-value]  # it is one of the three
 
-    def guessed_place(self, shape: tuple[int, ...], at_input: Place) -> Place | None:
+    def guessed_place(self, shape: tuple[int, ...], _at_input: Place) -> Place | None:
         """Points for (N, points, d); invariant for (N, k)."""
         if len(shape) <= 2:
             return INVARIANT

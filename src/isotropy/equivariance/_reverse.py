@@ -66,6 +66,9 @@ def contributions_in_reverse(
         output: As for `layerwise`.
         probes: How many standard normal v to average over; None takes each output in turn.
         rng: Of the probes.
+
+    Raises:
+        ValueError: If outputs are complex.
     """
     found: dict[tuple[int, int], tuple[int, Tensor]] = {}
     point = x.clone()  # a model may change its input
@@ -150,11 +153,7 @@ class _Injector(TorchFunctionMode):
     """Add ε_i D_i to the values at which a follower found D_i."""
 
     def __init__(
-        self,
-        model: Model,
-        x: Tensor,
-        units: int,
-        found: dict[tuple[int, int], tuple[int, Tensor]],
+        self, model: Model, x: Tensor, units: int, found: dict[tuple[int, int], tuple[int, Tensor]]
     ) -> None:
         super().__init__()
         self.model, self.found, self.calls = model, found, 0

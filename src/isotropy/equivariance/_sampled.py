@@ -12,7 +12,7 @@ from torch import Tensor
 from isotropy._run import generator as make_generator
 from isotropy.equivariance._action import Action, Place
 from isotropy.equivariance._axes import Axes
-from isotropy.equivariance._elements import all_elements
+from isotropy.equivariance._elements_to_try import all_elements
 from isotropy.equivariance._evaluation import Model
 from isotropy.equivariance._image_actions import as_action, image_action
 from isotropy.equivariance._output_place import output_place
@@ -149,7 +149,7 @@ def _elements(
     if not symmetry:
         raise ValueError("expected at least one pair of maps, got none")
     given = [Element(*pair) for pair in symmetry]
-    return lambda x, y: (given, None), False
+    return lambda _x, _y: (given, None), False
 
 
 def _flows(f: Model, action: Action, amounts: Tensor, output: str | None) -> ElementsOf:
@@ -188,7 +188,7 @@ def _group(symmetry: Symmetry, samples: int, rng: torch.Generator) -> tuple[Elem
         return Element(lambda z: symmetry.apply(g, z), lambda z: symmetry.apply_out(inverse, z))
 
     found = [element(drawn.select(i)) for i in range(len(drawn))]
-    return lambda x, y: (found, None), listed is None
+    return lambda _x, _y: (found, None), listed is None
 
 
 def _image_group(f: Model, name: str, output: str | None) -> ElementsOf:

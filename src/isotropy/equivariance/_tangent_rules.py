@@ -112,7 +112,7 @@ def _glu(op: Operation) -> Tensor | None:
     return moved
 
 
-def _gelu_slope(z: Tensor, out: Tensor, kwargs: dict[str, Any]) -> Tensor:
+def _gelu_slope(z: Tensor, _out: Tensor, kwargs: dict[str, Any]) -> Tensor:
     approximate = kwargs.get("approximate", "none")
     slope: Tensor = torch.ops.aten.gelu_backward(torch.ones_like(z), z, approximate=approximate)
     return slope
@@ -320,19 +320,19 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _on_batch),
     **dict.fromkeys(("avg_pool2d", "adaptive_avg_pool2d"), _on_batch),
     "relu": _known_slope(
-        lambda z, out, kwargs: out > 0,
+        lambda _z, out, _kwargs: out > 0,
         lambda stack, out: torch.ops.aten.threshold_backward(stack, out, 0),
     ),
     "relu6": _known_slope(
-        lambda z, out, kwargs: (out > 0) & (out < 6),
+        lambda _z, out, _kwargs: (out > 0) & (out < 6),
         lambda stack, out: torch.ops.aten.hardtanh_backward(stack, out, 0.0, 6.0),
     ),
     "hardtanh": _hardtanh,
-    "hardsigmoid": _known_slope(lambda z, out, kwargs: ((out > 0) & (out < 1)) / 6),
+    "hardsigmoid": _known_slope(lambda _z, out, _kwargs: ((out > 0) & (out < 1)) / 6),
     "glu": _glu,
     "cdist": _distances,
-    "tanh": _known_slope(lambda z, out, kwargs: 1 - out * out),
-    "sigmoid": _known_slope(lambda z, out, kwargs: out * (1 - out)),
+    "tanh": _known_slope(lambda _z, out, _kwargs: 1 - out * out),
+    "sigmoid": _known_slope(lambda _z, out, _kwargs: out * (1 - out)),
     "gelu": _known_slope(_gelu_slope),
     "linear": _linear,
     "batch_norm": _batch_norm,

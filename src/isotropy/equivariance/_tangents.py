@@ -47,7 +47,7 @@ def push(
     moving = [leaf for leaf in leaves if isinstance(leaf, Tensor) and stacks(leaf) is not None]
     only_first = len(moving) == 1 and bool(args) and moving[0] is args[0]
     if only_first and (name in IDENTITIES or name in VIEWS or name in _LINEAR):
-        return _on_rows(function, name, args, kwargs, stacks, results)
+        return _on_rows(name, Operation(function, args, kwargs, stacks, results[0]))
     rule = RULES.get(name)
     if rule is not None and (only_first or name in SEVERAL_MOVE):
         found = rule(Operation(function, args, kwargs, stacks, results[0]))
@@ -56,26 +56,19 @@ def push(
     return _differentiated(function, args, kwargs, stacks)
 
 
-def _on_rows(
-    function: Callable[..., Any],
-    name: str,
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    stacks: Stacks,
-    results: Sequence[Tensor],
-) -> list[Tensor]:
+def _on_rows(name: str, op: Operation) -> list[Tensor]:
     """Operations that are linear, or only move entries."""
-    stack = stacks(args[0])
+    stack = op.stack(op.args[0])
     assert stack is not None
     if name in IDENTITIES:
         stack = stack.detach() if name == "detach" else stack
-        return [stack.to(results[0].device, results[0].dtype)]
-    rest = args[1:]
+        return [stack.to(op.out.device, op.out.dtype)]
+    function, rest, kwargs = op.function, op.args[1:], op.kwargs
     if name == "pad":  # with zeros, whatever the value
-        rest, kwargs = args[1:3], {key: kwargs[key] for key in kwargs if key != "value"}
-    if name in ("view", "view_as") and results[0].dtype == args[0].dtype:
-        function = torch.reshape  # tangents may lie in memory in another way
-        rest, kwargs = (results[0].shape,), {}
+        rest, kwargs = op.args[1:3], {key: kwargs[key] for key in kwargs if key != "value"}
+    if name in ("view", "view_as") and op.out.dtype == op.args[0].dtype:
+        # tangents may lie in memory in another way
+        function, rest, kwargs = torch.reshape, (op.out.shape,), {}
 
     def of_row(row: Tensor) -> list[Tensor]:
         return floating_tensors(function(row, *rest, **kwargs))
@@ -100,22 +93,19 @@ def _over_rows(function: Callable[..., list[Tensor]], stacks: tuple[Tensor, ...]
 
 
 def _differentiated(
-    function: Callable[..., Any],
-    args: Sequence[Any],
-    kwargs: dict[str, Any],
-    stacks: Stacks,
+    function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], stacks: Stacks
 ) -> list[Tensor]:
     """Any function, in forward mode."""
     from isotropy.equivariance._lie_derivative import lacks_forward_rule, plain_attention
 
     leaves, spec = tree_flatten((list(args), kwargs))
-    at = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and _moves(stacks, leaf)]
-    primals = tuple(leaves[i] for i in at)
-    rows = tuple(stack for i in at if (stack := stacks(leaves[i])) is not None)
+    tensors = [(i, leaf) for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+    moving = {i: stack for i, leaf in tensors if (stack := stacks(leaf)) is not None}
+    primals, rows = tuple(leaves[i] for i in moving), tuple(moving.values())
 
     def of_moving(*values: Tensor) -> list[Tensor]:
         filled = list(leaves)
-        for i, value in zip(at, values, strict=True):
+        for i, value in zip(moving, values, strict=True):
             filled[i] = value
         new_args, new_kwargs = tree_unflatten(filled, spec)
         return floating_tensors(function(*new_args, **new_kwargs))
@@ -170,7 +160,3 @@ def _in_reverse(
             for stack, tangent in zip(found, moved, strict=True):
                 stack.append(tangent if wants_graph else tangent.detach())
     return [torch.stack(stack) for stack in found]
-
-
-def _moves(stacks: Stacks, leaf: Tensor) -> bool:
-    return stacks(leaf) is not None

@@ -10,11 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import generator as make_generator
-from isotropy.equivariance._elements import elements_to_try
+from isotropy.equivariance._elements_to_try import elements_to_try
 from isotropy.equivariance._evaluation import evaluating
-from isotropy.groups import (
-    Group,
-)
+from isotropy.groups import Group
 from isotropy.reps import Rep, Symmetry
 
 Model = Callable[[Tensor], Tensor]
@@ -34,7 +32,6 @@ _ROWS = 16
 class _Outcome:
     """What one test found: the largest error, where, and why it may say nothing."""
 
-    symmetry: Symmetry
     error: float
     element: str
     vacuous: str | None
@@ -228,7 +225,7 @@ def _examine(
             if math.isnan(worst):
                 break
         vacuous = _vacuous(call, master, base, worst, rng)
-    return _Outcome(symmetry, math.nan if vacuous else worst, where, vacuous, call.dtype)
+    return _Outcome(math.nan if vacuous else worst, where, vacuous, call.dtype)
 
 
 def _vacuous(

@@ -11,7 +11,7 @@ from isotropy.equivariance._evaluation import Model, output_of
 
 # whose functions are made of operators: Python's own, and checks of what operators are given
 _SEEN = ("_operator", "isotropy.data._exported_checks")
-# where operators are told that a model trains
+# the argument of operators that says whether a model trains
 _TRAINING = {
     "aten.batch_norm.default": 5,
     "aten.dropout.default": 2,

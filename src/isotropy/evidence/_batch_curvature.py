@@ -13,7 +13,7 @@ from isotropy._run import require_memory
 from isotropy.evidence._sample_gradients import sample_gradients, scattered
 from isotropy.evidence._sharing import SharingModes
 from isotropy.evidence._sums import DenseSums, DiagonalSums, GramSum, KroneckerSums, Structure, Sums
-from isotropy.nn import LinearOperation
+from isotropy.nn._recorder import LinearOperation
 
 _LARGEST_GRADIENTS = 2**25  # numbers in the gradients of a few samples together
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.evidence._sample_gradients import sample_gradients, scattered
-from isotropy.nn import LinearOperation
+from isotropy.nn._recorder import LinearOperation
 
 # relative to the gradient, and to the sum of the sizes of its terms, which may cancel
 _TOLERANCES = {torch.float64: (1e-7, 1e-12), torch.float32: (1e-3, 1e-4)}

@@ -23,7 +23,8 @@ from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._output_curvature import root_columns, sampled_columns, sign_columns
 from isotropy.evidence._summed_curvature import SummedCurvature
 from isotropy.evidence._sums import Sums
-from isotropy.nn import LinearOperation, record
+from isotropy.nn import record
+from isotropy.nn._recorder import LinearOperation
 
 _FEW = 16  # samples for the check that operations account for all parameters
 _LARGEST_STACK = 2**13  # rows of all columns that go backwards together on a GPU

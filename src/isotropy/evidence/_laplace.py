@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from isotropy.evidence._blocks import Block, DenseBlock, above_rounding, spectrum
+from isotropy.evidence._curvature_blocks import Block, DenseBlock, above_rounding, spectrum
 from isotropy.evidence._effective_parameters import EffectiveParameters
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._precision_groups import Precisions, precision_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from isotropy.nn import LinearOperation
+from isotropy.nn._recorder import LinearOperation
 
 
 def weight_shape(operation: LinearOperation, input_rows: Tensor, rows: Tensor) -> tuple[int, ...]:

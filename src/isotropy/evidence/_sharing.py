@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias, get_args
 import torch
 from torch import Tensor
 
-from isotropy.nn import LinearOperation
+from isotropy.nn._recorder import LinearOperation
 
 Mode: TypeAlias = Literal["expand", "reduce", "exact"]
 Sharing: TypeAlias = Mode | Mapping[str, Mode]

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from isotropy.evidence._blocks import Block, DenseBlock, DiagonalBlock, KroneckerBlock
+from isotropy.evidence._curvature_blocks import Block, DenseBlock, DiagonalBlock, KroneckerBlock
 
 # measured on a processor: from which width, and from how many numbers in a block of rows, it pays
 # to compute a square in strips, each from the diagonal on; and how many strips

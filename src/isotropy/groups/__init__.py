@@ -2,4 +2,22 @@
 
 from isotropy._run._lazy_names import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__)
+_MOVED = {
+    "isotropy.groups._balanced_frame": "balanced_frame",
+    "isotropy.groups._catalogue": "Family decode_prefix",
+    "isotropy.groups._compound": "BlockDiagonal Chain Kron KronSum",
+    "isotropy.groups._connected_components": "components",
+    "isotropy.groups._finite": "double_cover",
+    "isotropy.groups._given": "as_linear_map",
+    "isotropy.groups._group": "require_invertible",
+    "isotropy.groups._maps": "Zero digest",
+    "isotropy.groups._parse_group": "read_group",
+    "isotropy.groups._placements": "Conjugate Embedding",
+    "isotropy.groups._products": "Semidirect SideBySide Wreath in_span",
+    "isotropy.groups._sampling": "is_skew_hermitian is_unitary",
+    "isotropy.groups._subgroups": "require_subgroup",
+    "isotropy.groups._text": "Reader",
+}
+_DEPRECATED = {old: f"{now}:{old}" for now, names in _MOVED.items() for old in names.split()}
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _DEPRECATED)

@@ -1,4 +1,4 @@
-"""What a group is called, whatever it acts on: told from how its elements multiply."""
+"""The name of an abstract group, read off how its elements multiply."""
 
 from __future__ import annotations
 
@@ -87,10 +87,8 @@ def _invariant_factors(orders: Sequence[int]) -> tuple[int, ...]:
     """
     ks = sorted(set(orders))
     roots = [sum(k % order == 0 for order in orders) for k in ks]
-    for factors in _divisor_chains(len(orders), max(orders)):
-        if [prod(gcd(n, k) for n in factors) for k in ks] == roots:
-            return factors
-    raise AssertionError("a finite commutative group is a product of cyclic ones")
+    chains = _divisor_chains(len(orders), max(orders))
+    return next(c for c in chains if [prod(gcd(n, k) for n in c) for k in ks] == roots)
 
 
 def _divisor_chains(product: int, largest: int) -> Iterator[tuple[int, ...]]:

@@ -21,7 +21,7 @@ from isotropy.groups._intertwiners import Array, flattened, intertwiner_gram, or
 
 _LONGEST_STEP = 0.5  # along each eigenvector of the Hessian; beyond, f is no longer quadratic
 _FLAT = 1e-8  # relative curvature below which a direction leaves the span where it is
-_NEARLY_FLAT = 1e-6  # the same, for a move after the descent
+_ALMOST_FLAT = 1e-6  # the same, for a move after the descent
 _WORST_CONDITION = 1e8  # of P; beyond, P⁻¹ A P is rounding error
 _CONVERGED = 1e-6  # turn of the span below which the next would be of the order of rounding
 _STEPS = 40
@@ -101,7 +101,7 @@ def _newton_step(algebra: Array, directions: Array) -> tuple[Array, float, Array
     newton = np.divide(axes.T @ slopes, curvatures, where=curved, out=np.zeros_like(curvatures))
     newton = np.clip(newton, -_LONGEST_STEP, _LONGEST_STEP)
     change = float(np.sqrt(newton**2 @ np.where(curved, curvatures, 0.0)))
-    flat = np.tensordot(axes.T[curvatures <= _NEARLY_FLAT * scale], directions, 1)
+    flat = np.tensordot(axes.T[curvatures <= _ALMOST_FLAT * scale], directions, 1)
     return np.tensordot(axes @ newton, directions, 1), change, flat
 
 

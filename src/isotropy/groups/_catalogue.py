@@ -154,27 +154,27 @@ def encode(group: Group) -> str:
             return _symbol(len(_COMBINATIONS) + row) + "".join(map(_elias_delta, numbers))
     if type(group) not in _COMBINATIONS:
         raise ValueError(f"expected a group of the catalogue to encode, got {group!r:.80}")
-    symbol = _symbol(_COMBINATIONS.index(type(group)))
-    if isinstance(group, DirectProduct | SideBySide):
-        parts = group.factors if isinstance(group, DirectProduct) else group.terms
-        return symbol + _elias_delta(len(parts)) + "".join(map(encode, parts))
-    if isinstance(group, Wreath):
-        return symbol + encode(group.inner) + encode(group.outer)
-    if isinstance(group, Semidirect):
-        return symbol + encode(group.normal) + encode(group.acting)
-    if isinstance(group, Embedding):
-        return symbol + _elias_delta(group.d) + _elias_delta(group.at + 1) + encode(group.inner)
-    if isinstance(group, Conjugate):
-        if isinstance(group.change, Monomial) and group.change.sign is None:
-            index = group.change.index.tolist()
-            return symbol + encode(group.inner) + _encode_permutation(index)
-        raise ValueError(f"expected a group of the catalogue to encode, got {group!r:.80}")
+    return _symbol(_COMBINATIONS.index(type(group))) + _encode_combination(group)
+
+
+def _encode_combination(group: Group) -> str:
+    match group:
+        case DirectProduct(factors=parts) | SideBySide(terms=parts):
+            return _elias_delta(len(parts)) + "".join(map(encode, parts))
+        case Wreath(inner=first, outer=second) | Semidirect(normal=first, acting=second):
+            return encode(first) + encode(second)
+        case Embedding():
+            return _elias_delta(group.d) + _elias_delta(group.at + 1) + encode(group.inner)
+        case Conjugate(change=Monomial(sign=None, index=index)):
+            return encode(group.inner) + _encode_permutation(index.tolist())
+        case Conjugate():
+            raise ValueError(f"expected a group of the catalogue to encode, got {group!r:.80}")
     if group.algebra or not group.is_permutation:
         raise ValueError(
             f"expected a group of the catalogue or of permutations to encode, got {group!r:.80}"
         )
     indices = [m.index.tolist() for m in (h.monomial() for h in group.discrete) if m is not None]
-    head = symbol + _elias_delta(group.d) + _elias_delta(len(indices) + 1)
+    head = _elias_delta(group.d) + _elias_delta(len(indices) + 1)
     return head + "".join(map(_encode_permutation, indices))
 
 
@@ -218,7 +218,7 @@ def decode_prefix(bits: str, *, check: Check | None = None) -> tuple[Group, int]
         raise ValueError(f"expected a code of the characters 0 and 1, got {bits!r:.80}")
     stream = _Bits(bits)
     try:
-        group = _decode(stream, check or (lambda kind, integers, parts: None))
+        group = _decode(stream, check or (lambda *_: None))
     except RecursionError:
         raise ValueError("expected the code of a group, got one nested too deeply") from None
     return group, stream.at

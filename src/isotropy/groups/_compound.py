@@ -21,9 +21,9 @@ class _Compound(LinearMap):
         self.parts = parts
         self.batch = broadcast_shapes(*(part.batch for part in parts))
 
-    @abstractmethod
     def _rebuild(self, parts: tuple[LinearMap, ...]) -> LinearMap:
         """A map of the same shape with other parts."""
+        return type(self)(parts)  # type: ignore[call-arg]
 
     @property
     def is_complex(self) -> bool:
@@ -63,15 +63,29 @@ class _Compound(LinearMap):
         return determinant
 
 
-class Kron(_Compound):
+class _MonomialIfParts(_Compound):
+    """A compound that is a signed permutation where all its parts are."""
+
+    @property
+    def is_monomial(self) -> bool:
+        return all(part.is_monomial for part in self.parts)
+
+    def monomial(self) -> Monomial | None:
+        parts = [part.monomial() for part in self.parts]
+        known = [part for part in parts if part is not None]
+        return self._joined(known) if len(known) == len(parts) else None
+
+    @abstractmethod
+    def _joined(self, parts: list[Monomial]) -> Monomial:
+        """The same compound of signed permutations, as one."""
+
+
+class Kron(_MonomialIfParts):
     """The Kronecker product M₁ ⊗ … ⊗ M_k, acting on tensors of shape n₁ × … × n_k, flattened."""
 
     def __init__(self, factors: tuple[LinearMap, ...]) -> None:
         self._set_parts(factors)
         self.size = prod(factor.size for factor in factors)
-
-    def _rebuild(self, parts: tuple[LinearMap, ...]) -> Kron:
-        return Kron(parts)
 
     def _apply(self, x: Tensor) -> Tensor:
         lead = broadcast_shapes(x.shape[:-1], self.batch)
@@ -91,15 +105,8 @@ class Kron(_Compound):
     def trace(self) -> Tensor:
         return reduce(torch.mul, [part.trace() for part in self.parts])
 
-    @property
-    def is_monomial(self) -> bool:
-        return all(part.is_monomial for part in self.parts)
-
-    def monomial(self) -> Monomial | None:
-        factors = [part.monomial() for part in self.parts]
-        if any(factor is None for factor in factors):
-            return None
-        return reduce(_kron_monomial, [factor for factor in factors if factor is not None])
+    def _joined(self, parts: list[Monomial]) -> Monomial:
+        return reduce(_kron_monomial, parts)
 
 
 class KronSum(_Compound):
@@ -108,9 +115,6 @@ class KronSum(_Compound):
     def __init__(self, terms: tuple[LinearMap, ...]) -> None:
         self._set_parts(terms)
         self.size = prod(term.size for term in terms)
-
-    def _rebuild(self, parts: tuple[LinearMap, ...]) -> KronSum:
-        return KronSum(parts)
 
     def _layout(self) -> bytes:
         return str([part.size for part in self.parts]).encode()
@@ -137,7 +141,7 @@ class KronSum(_Compound):
         return reduce(torch.add, [p.trace() * (self.size // p.size) for p in self.parts])
 
 
-class BlockDiagonal(_Compound):
+class BlockDiagonal(_MonomialIfParts):
     """Blocks along the diagonal, each repeated: M₁ ⊕ … ⊕ M₁ ⊕ M₂ ⊕ … and so on."""
 
     def __init__(self, blocks: tuple[LinearMap, ...], counts: tuple[int, ...]) -> None:
@@ -174,31 +178,18 @@ class BlockDiagonal(_Compound):
             torch.add, [p.trace() * n for n, p in zip(self.counts, self.parts, strict=True)]
         )
 
-    @property
-    def is_monomial(self) -> bool:
-        return all(part.is_monomial for part in self.parts)
-
-    def monomial(self) -> Monomial | None:
-        blocks = [part.monomial() for part in self.parts]
-        if any(block is None for block in blocks):
-            return None
-        repeated = [
-            _kron_monomial(Monomial.identity(n), block)
-            for n, block in zip(self.counts, blocks, strict=True)
-            if block is not None
-        ]
+    def _joined(self, parts: list[Monomial]) -> Monomial:
+        pairs = zip(self.counts, parts, strict=True)
+        repeated = [_kron_monomial(Monomial.identity(n), block) for n, block in pairs]
         return reduce(_side_by_side_monomial, repeated)
 
 
-class Chain(_Compound):
+class Chain(_MonomialIfParts):
     """A composition that has no simpler form: M₁ M₂ … M_k, the last applied first."""
 
     def __init__(self, links: tuple[LinearMap, ...]) -> None:
         self._set_parts(links)
         self.size = links[0].size
-
-    def _rebuild(self, parts: tuple[LinearMap, ...]) -> Chain:
-        return Chain(parts)
 
     def _apply(self, x: Tensor) -> Tensor:
         for link in reversed(self.parts):
@@ -220,15 +211,8 @@ class Chain(_Compound):
     def trace(self) -> Tensor:
         return self.dense().diagonal(dim1=-2, dim2=-1).sum(-1)
 
-    @property
-    def is_monomial(self) -> bool:
-        return all(part.is_monomial for part in self.parts)
-
-    def monomial(self) -> Monomial | None:
-        links = [part.monomial() for part in self.parts]
-        if any(link is None for link in links):
-            return None
-        return reduce(Monomial.compose_monomial, [link for link in links if link is not None])
+    def _joined(self, parts: list[Monomial]) -> Monomial:
+        return reduce(Monomial.compose_monomial, parts)
 
 
 def compose(first: LinearMap, second: LinearMap) -> LinearMap:

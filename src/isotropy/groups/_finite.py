@@ -110,11 +110,7 @@ def enumerate_elements(group: Group) -> LinearMap:
 
 
 class Elements:
-    """The elements of a finite group in a fixed order, with a look-up.
-
-    Args:
-        maps: All elements as one batch.
-    """
+    """The elements of a finite group in a fixed order, with a look-up."""
 
     def __init__(self, maps: LinearMap) -> None:
         self.maps = maps

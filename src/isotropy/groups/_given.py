@@ -54,11 +54,7 @@ def as_linear_map(given: MapLike, what: str = "a generator") -> LinearMap:
 
 
 def as_algebra_element(given: MapLike, what: str = "a Lie algebra element") -> LinearMap:
-    """Turn what a user may give into an element of a Lie algebra: a matrix or a linear map.
-
-    Raises:
-        ValueError: If it is neither, is not square, or has NaN or infinite entries.
-    """
+    """Turn what a user may give into an element of a Lie algebra: a matrix or a linear map."""
     if isinstance(given, LinearMap) and not given.is_monomial:
         if given.batch:
             raise ValueError(f"expected {what} as a single map, got a batch")

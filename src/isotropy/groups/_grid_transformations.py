@@ -168,27 +168,33 @@ class GridTransformation:
             return "expected at least one grid, got none"
         for grid in grids:
             height, width = _shape(grid)
-            here = f"got {height} by {width}"
-            if min(height, width) < 2:
-                return f"{self.name}: expected grids of at least 2 by 2, {here}"
-            if self.name.startswith("rotation") and height != width:
-                return f"{self.name}: expected square grids, {here}"
-            if self.name in _HALVES:
-                if height % 2 and self.name != "horizontal scramble":
-                    return f"{self.name}: expected grids of even height, {here}"
-                if width % 2 and self.name != "vertical scramble":
-                    return f"{self.name}: expected grids of even width, {here}"
-        if self.is_translation:
-            sides = self._sides(grids)
-            if gcd(*sides) == 1 and self.step is None:
-                listed = ", ".join(map(str, sides))
-                return (
-                    f"{self.name}: expected grids whose sides have a common divisor above 1, so "
-                    f"that one group of shifts acts on all, got {listed}"
-                )
-            for n, step in zip(sides, self._steps(sides), strict=True):
-                if step % n == 0:
-                    return f"{self.name}: expected a step that moves a side of {n}, got {step}"
+            wanted = self._wanted(height, width)
+            if wanted is not None:
+                return f"{self.name}: expected {wanted}, got {height} by {width}"
+        return self._step_refusal(self._sides(grids)) if self.is_translation else None
+
+    def _wanted(self, height: int, width: int) -> str | None:
+        """The grids it needs where this one does not do."""
+        if min(height, width) < 2:
+            return "grids of at least 2 by 2"
+        if self.name.startswith("rotation") and height != width:
+            return "square grids"
+        if self.name in _HALVES and height % 2 and self.name != "horizontal scramble":
+            return "grids of even height"
+        if self.name in _HALVES and width % 2 and self.name != "vertical scramble":
+            return "grids of even width"
+        return None
+
+    def _step_refusal(self, sides: list[int]) -> str | None:
+        if gcd(*sides) == 1 and self.step is None:
+            listed = ", ".join(map(str, sides))
+            return (
+                f"{self.name}: expected grids whose sides have a common divisor above 1, so "
+                f"that one group of shifts acts on all, got {listed}"
+            )
+        for n, step in zip(sides, self._steps(sides), strict=True):
+            if step % n == 0:
+                return f"{self.name}: expected a step that moves a side of {n}, got {step}"
         return None
 
 
@@ -234,19 +240,19 @@ _TRANSLATIONS: dict[str, Callable[[Tensor, Tensor, int], Place]] = {
 }
 
 
-def _no_move(i: Tensor, j: Tensor, height: int, width: int) -> Place:
+def _no_move(*_: Tensor | int) -> Place:
     raise AssertionError("a translation needs its step")
 
 
 _MOVES: dict[str, _Moves] = {
-    "rotation": lambda i, j, h, w: (j, h - 1 - i),
-    "horizontal flip": lambda i, j, h, w: (i, w - 1 - j),
-    "vertical flip": lambda i, j, h, w: (h - 1 - i, j),
+    "rotation": lambda i, j, h, _: (j, h - 1 - i),
+    "horizontal flip": lambda i, j, _, w: (i, w - 1 - j),
+    "vertical flip": lambda i, j, h, _: (h - 1 - i, j),
     "horizontal translation": _no_move,
     "vertical translation": _no_move,
     "rotation scramble": _quadrants,
-    "horizontal scramble": lambda i, j, h, w: (i, j + w // 2),
-    "vertical scramble": lambda i, j, h, w: (i + h // 2, j),
+    "horizontal scramble": lambda i, j, _, w: (i, j + w // 2),
+    "vertical scramble": lambda i, j, h, _: (i + h // 2, j),
     "left vertical scramble": lambda i, j, h, w: (i + (j < w // 2) * (h // 2), j),
     "right vertical scramble": lambda i, j, h, w: (i + (j >= w // 2) * (h // 2), j),
     "top horizontal scramble": lambda i, j, h, w: (i, j + (i < h // 2) * (w // 2)),

@@ -166,6 +166,9 @@ class Group:
         geometrically. Groups that are not compact have no such measure: the draw is
         exp(Σ αᵢ Aᵢ/‖Aᵢ‖), α ~ N(0, 1/D), after a random word of at most ten discrete generators.
 
+        Raises:
+            ValueError: If ``n`` is no number of samples.
+
         Example:
             >>> from isotropy.groups import SO
             >>> R = SO(3).sample(generator=0).dense()
@@ -361,11 +364,7 @@ def _as_generator(given: MapLike, what: str) -> LinearMap:
 
 
 def require_invertible(g: LinearMap, what: str) -> None:
-    """Refuse a singular matrix.
-
-    Raises:
-        ValueError: If the smallest singular value is rounding error.
-    """
+    """Refuse a singular matrix."""
     if isinstance(g, Dense):
         singular_values = torch.linalg.svdvals(g.matrix)
         if bool(singular_values[-1] <= 1e-12 * singular_values[0]):
@@ -374,7 +373,7 @@ def require_invertible(g: LinearMap, what: str) -> None:
 
 def _require_fit(group: Group, name: str) -> None:
     """Refuse the name of a catalogue group that the generators do not belong to."""
-    from isotropy.groups._parse import parse_group
+    from isotropy.groups._parse_group import parse_group
     from isotropy.groups._products import (
         in_span,
     )

@@ -23,7 +23,7 @@ from isotropy.groups._motions import (
     SE,
     E,
 )
-from isotropy.groups._parse import parse_group
+from isotropy.groups._parse_group import parse_group
 
 
 @dataclass(frozen=True)

@@ -62,16 +62,8 @@ def identify_algebra(
     Recognised are so(n), so(p,q), sp(2n,R), sl(n,R), gl(n,R), su(n), u(n), se(n) and scalings,
     several of them side by side (+), one of them on several copies of its space (*Trivial(k)), with
     scalings (*Scaling(k)) and on tensor products (*), and these nested. Of several names of one
-    algebra the one with the fewest parts is given: SOpq(2,2), not SL(2)*SL(2).
-
-    Args:
-        matrices: Real or complex matrices of one size, independent or not; none, with ``d``, for
-            the trivial algebra.
-        tolerance: The relative error up to which the matrices are exact.
-        d: The dimension of the space; needed only where no matrices are given.
-
-    Returns:
-        The expression, the change of basis that makes it exact, the dimension and a prose name.
+    algebra the one with the fewest parts is given: SOpq(2,2), not SL(2)*SL(2). ``tolerance`` is the
+    relative error up to which the matrices are exact; ``d`` is needed where there are none.
 
     Raises:
         ValueError: If the matrices are not square, finite and of one size, or if a bracket of two

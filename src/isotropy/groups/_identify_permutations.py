@@ -52,13 +52,6 @@ def identify_permutations(generators: Sequence[Sequence[int]], n: int) -> Permut
     diagonal copies Trivial(k)*G, independent sums, and these nested. Of several names of one group
     the first in this list is given; cyclic factors are merged to the fewest, most even ones.
 
-    Args:
-        generators: permutations as index arrays of length n; none for the trivial group.
-        n: the number of points.
-
-    Returns:
-        The expression, the numbering that makes it exact, the order, the orbits and a prose name.
-
     Raises:
         ValueError: n is not positive, or a generator is not a permutation of 0..n-1.
 
@@ -371,7 +364,7 @@ def _known_parts(action: PermutationAction, terms: list[_Term], fixed: IntArray,
 
 
 def _clusters(action: PermutationAction, orbits: list[IntArray]) -> IntArray:
-    """Label orbits alike that pairwise tests tie together."""
+    """Give orbits that pairwise tests tie together the same label."""
     orders = [action.restricted(orbit).chain.order for orbit in orbits]
     tied = [
         (i, j)

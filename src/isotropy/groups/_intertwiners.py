@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import polar, qr, schur
 
 Array = NDArray[Any]  # real or complex floating point
 
@@ -86,6 +85,8 @@ def aligned(frame: Array) -> Array:
 
 def _alignment(frame: Array) -> Array:
     size = frame.shape[1]
+    from scipy.linalg import polar, qr
+
     _, _, pivots = qr(frame.conj().T, pivoting=True, mode="economic")
     rotation: Array = polar(frame[np.sort(pivots[:size])])[0].conj().T
     return rotation
@@ -132,7 +133,9 @@ def _generic(commutant: Array, rng: np.random.Generator, sign: float) -> Array:
 
 
 def _spectral_subspaces(x: Array) -> tuple[list[Array], float]:
-    """Schur frames of the clusters of eigenvalues of nearly one real part, and the least gap."""
+    """Schur frames of the clusters of eigenvalues of almost one real part, and the least gap."""
+    from scipy.linalg import schur
+
     values = np.sort(np.linalg.eigvals(x).real)
     gaps = np.diff(values) / np.linalg.norm(x, 2)
     cuts = np.flatnonzero(gaps > 1e-4) + 1
@@ -154,12 +157,14 @@ def complex_structure(commutant: Array) -> Array | None:
     x = _generic(commutant, np.random.default_rng(0), -1.0)
     if np.linalg.matrix_rank(x, tol=1e-6) < len(x):
         return None
+    from scipy.linalg import polar
+
     rotation: Array = polar(x - x.T)[0]
     return rotation if outside(rotation[None], commutant)[0] < 1e-6 else None
 
 
 def families(commutant: Array, pieces: list[Array]) -> list[list[Array]]:
-    """Pieces sorted by equivalence, each turned so that the algebra acts alike on all of a family.
+    """Pieces by equivalence, each turned so that the algebra acts the same on all of a family.
 
     A generic element of the commutant, from piece to piece, is an isomorphism if there is one.
     """

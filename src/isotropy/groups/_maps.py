@@ -15,8 +15,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from isotropy._run import require_memory
@@ -335,7 +333,7 @@ class Zero(LinearMap):
     def inverse(self) -> LinearMap:
         raise ValueError("the zero map has no inverse")
 
-    def scaled(self, factor: float) -> Zero:
+    def scaled(self, _factor: float) -> Zero:
         return self
 
     def det(self) -> Tensor:
@@ -344,10 +342,10 @@ class Zero(LinearMap):
     def trace(self) -> Tensor:
         return torch.zeros((), dtype=torch.float64)
 
-    def unsqueeze(self, dims: int) -> Zero:
+    def unsqueeze(self, _dims: int) -> Zero:
         return self
 
-    def select(self, index: int | Tensor) -> Zero:
+    def select(self, _index: int | Tensor) -> Zero:
         return self
 
     @property
@@ -360,6 +358,9 @@ class Zero(LinearMap):
 
 def _parity(permutation: np.ndarray[Any, Any]) -> int:
     """Sign of a permutation: (-1)^(n - number of cycles)."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     size = len(permutation)
     graph = csr_array((np.ones(size), permutation, np.arange(size + 1)), shape=(size, size))
     cycles = connected_components(graph, directed=True, connection="strong", return_labels=False)

@@ -108,30 +108,29 @@ class TimeReversal(_Reversal):
         return (reflection(4),)
 
 
-class SO2eR3(Embedding):
+class _AboutZ(Embedding):
+    plane: type[SO] | type[O]
+
+    def __init__(self) -> None:
+        super().__init__(self.plane(2), 3)
+
+    def __str__(self) -> str:
+        return type(self).__name__
+
+    def __reduce__(self) -> tuple[type, tuple[()]]:
+        return type(self), ()
+
+
+class SO2eR3(_AboutZ):
     """Rotations of R³ about the z axis."""
 
-    def __init__(self) -> None:
-        super().__init__(SO(2), 3)
-
-    def __str__(self) -> str:
-        return "SO2eR3"
-
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        return SO2eR3, ()
+    plane = SO
 
 
-class O2eR3(Embedding):
+class O2eR3(_AboutZ):
     """Rotations of R³ about the z axis and reflections in planes that contain it."""
 
-    def __init__(self) -> None:
-        super().__init__(O(2), 3)
-
-    def __str__(self) -> str:
-        return "O2eR3"
-
-    def __reduce__(self) -> tuple[type, tuple[()]]:
-        return O2eR3, ()
+    plane = O
 
 
 class DkeR3(Embedding):

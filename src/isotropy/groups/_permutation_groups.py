@@ -109,7 +109,7 @@ class D(NamedGroup):
 class C2d(NamedGroup):
     """The n rotations of the regular n-gon, as matrices of the plane."""
 
-    def _dimension(self, n: int) -> int:
+    def _dimension(self, _n: int) -> int:
         return 2
 
     def _discrete(self) -> Iterable[LinearMap]:
@@ -126,7 +126,7 @@ class C2d(NamedGroup):
 class D2d(NamedGroup):
     """The 2n rotations and reflections of the regular n-gon, as matrices of the plane."""
 
-    def _dimension(self, n: int) -> int:
+    def _dimension(self, _n: int) -> int:
         return 2
 
     def _discrete(self) -> Iterable[LinearMap]:

@@ -73,10 +73,8 @@ class StandardAlgebra:
                 yield from _rotations((1.0,) * n + (-1.0,) * self.sizes[1])
             case "Sp":
                 yield from _symplectic(n)
-            case "SU":
-                yield from _unitary(n, special=True)
-            case "U":
-                yield from _unitary(n, special=False)
+            case "U" | "SU":
+                yield from _unitary(n, special=self.kind == "SU")
             case "GL" | "SL":
                 yield from _linear(n, special=self.kind == "SL")
             case "SE":

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from isotropy.groups._group import Group
-from isotropy.groups._products import (
-    in_span,
-)
+from isotropy.groups._products import in_span
 
 
 def require_subgroup(subgroup: Group, group: Group) -> None:
@@ -15,6 +13,7 @@ def require_subgroup(subgroup: Group, group: Group) -> None:
     classical groups); a group that cannot tell is trusted.
 
     Raises:
+        TypeError: If it is no group.
         ValueError: If the two act on different spaces, or a generator lies outside ``group``.
 
     Example:

@@ -25,12 +25,7 @@ class Token:
 
 
 class Reader:
-    """A cursor over the tokens of a text.
-
-    Args:
-        text: What to read.
-        what: What it should be, for error messages: "group", "representation" …
-    """
+    """A cursor over the tokens of a text."""
 
     def __init__(self, text: str, what: str) -> None:
         if not isinstance(text, str):

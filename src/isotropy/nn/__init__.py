@@ -2,4 +2,15 @@
 
 from isotropy._run._lazy_names import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__)
+_MOVED = {
+    "isotropy.nn._grid_network": "grid_sharing",
+    "isotropy.nn._on_slices": "OnSlices",
+    "isotropy.nn._recorder": "LinearOperation",
+    "isotropy.nn._symmetric_network": "NetworkKind",
+    "isotropy_papers.group_linear": "GroupLinear",
+    "isotropy_papers.group_table": "GroupTable",
+    "isotropy_papers.sparse_group_linear": "SparseGroupLinear",
+}
+_DEPRECATED = {old: f"{now}:{old}" for now, names in _MOVED.items() for old in names.split()}
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _DEPRECATED)

@@ -5,10 +5,8 @@ from isotropy.nn._deep_ensemble import DeepEnsemble
 from isotropy.nn._dynamics import HNN, NeuralODE
 from isotropy.nn._emlp import EMLP, EMLPBlock
 from isotropy.nn._factored_linear import FactoredLinear
-from isotropy.nn._grid_network import GridNetwork, grid_sharing
+from isotropy.nn._grid_network import GridNetwork
 from isotropy.nn._group_conv import GroupConv2d, Lift
-from isotropy.nn._group_linear import GroupLinear
-from isotropy.nn._group_table import GroupTable
 from isotropy.nn._layerwise_network import LayerwiseNetwork
 from isotropy.nn._linear import Linear, fixed_weights
 from isotropy.nn._log_prior import log_prior, sample_prior, tensor_priors
@@ -16,20 +14,18 @@ from isotropy.nn._make_equivariant import make_equivariant
 from isotropy.nn._map_linear import MapLinear
 from isotropy.nn._mlp import MLP
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated
-from isotropy.nn._on_slices import OnSlices
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
 from isotropy.nn._radial_basis import RadialBasis, lengthscales
 from isotropy.nn._record import record
-from isotropy.nn._recorder import LinearOperation, RecordedModule
+from isotropy.nn._recorder import RecordedModule
 from isotropy.nn._restrict import restrict
 from isotropy.nn._shared_linear import SharedLinear
 from isotropy.nn._soft_linear import soft_linear
 from isotropy.nn._soften import soften
 from isotropy.nn._sparse_conv import SparseConv2d
-from isotropy.nn._sparse_group_linear import SparseGroupLinear
 from isotropy.nn._sparse_linear import SparseLinear
-from isotropy.nn._symmetric_network import NetworkKind, symmetric_network
+from isotropy.nn._symmetric_network import symmetric_network
 from isotropy.nn._symmetrised import Symmetrised
 from isotropy.nn._uniform_rep import uniform_rep
 
@@ -46,31 +42,24 @@ __all__ = [
     "GatedNonlinearity",
     "GridNetwork",
     "GroupConv2d",
-    "GroupLinear",
     "GroupPool",
-    "GroupTable",
     "LayerwiseNetwork",
     "Lift",
     "Linear",
-    "LinearOperation",
     "MapLinear",
-    "NetworkKind",
     "NeuralODE",
     "NormNonlinearity",
-    "OnSlices",
     "PathSum",
     "PolyphasePool2d",
     "RadialBasis",
     "RecordedModule",
     "SharedLinear",
     "SparseConv2d",
-    "SparseGroupLinear",
     "SparseLinear",
     "Symmetrised",
     "anti_aliased",
     "fixed_weights",
     "gated",
-    "grid_sharing",
     "lengthscales",
     "log_prior",
     "make_equivariant",

@@ -24,11 +24,7 @@ def grid_points(sizes: Sequence[int]) -> Tensor:
 
 
 def exact_points(points: Tensor, what: str) -> Tensor:
-    """Points in float64, shape (n, d).
-
-    Raises:
-        ValueError: If they have another shape, are none, or are not finite.
-    """
+    """Points in float64, shape (n, d)."""
     points = points.detach().to("cpu", torch.float64)
     if points.ndim != 2 or not points.numel():
         raise ValueError(f"expected {what} of shape (n, d), got {tuple(points.shape)}")
@@ -39,16 +35,6 @@ def exact_points(points: Tensor, what: str) -> Tensor:
 
 def anchors_for(targets: Tensor, anchors: Anchors, *, among: bool = False) -> Tensor:
     """Anchor points for a basis at ``targets``.
-
-    Args:
-        targets: Points of shape (n, d).
-        anchors: The points themselves, how many of them, or how many for each target, rounded
-            upwards; None for half as many as targets.
-        among: Whether they are drawn among the targets; otherwise in the smallest box around them,
-            uniformly.
-
-    Returns:
-        Points of shape (m, d).
 
     Raises:
         ValueError: If no number of points comes of it.

@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from isotropy.groups import Group
 from isotropy.nn._coordinates import cat
-from isotropy.nn._frames import Frame
 from isotropy.nn._module import EquivariantModule, bound, cast
-from isotropy.reps import Layout, Product, Rep, Scalar, Term, layout_of, without_duals
+from isotropy.nn._schur_frames import SchurFrame
+from isotropy.reps import Product, Rep, Scalar
+from isotropy.reps._layout import Layout, Term, layout_of, without_duals
 
 SCALE = 1.0
 
@@ -84,7 +85,7 @@ class BiLinear(EquivariantModule):
         *,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
-        _frame: Frame | None = None,
+        _frame: SchurFrame | None = None,
         _targets: Collection[Rep] | None = None,
     ) -> None:
         rep_in, rep_out = bound(rep_in, rep_out, group)
@@ -148,7 +149,7 @@ class BiLinear(EquivariantModule):
         self.scales_first = [SCALE * fan_in[c.target] ** -0.5 for c in self.first]
         self.scales_last = [SCALE * fan_in[target] ** -0.5 for target in self.targets]
 
-    def _set_frame(self, frame: Frame) -> None:
+    def _set_frame(self, frame: SchurFrame) -> None:
         """Work in the coordinates of a frame: what changes is how an object is read as a map."""
         self.read_as: dict[int, list[Contraction]] = {}
         for place, group in self.by_acting.items():
@@ -320,13 +321,7 @@ def _read_as_map(v: Tensor, c: Contraction) -> Tensor:
 def contractions(
     into: Layout, out: Layout, targets: Collection[Rep] | None = None
 ) -> list[Contraction]:
-    """All ways in which an input object, read as a map, takes an input object to an output.
-
-    Args:
-        into: The terms of the inputs.
-        out: The terms of the outputs.
-        targets: The output terms that are wanted; all where None.
-    """
+    """All ways in which an input object, read as a map, takes an input object to an output."""
     found = []
     groups = {group for term in into.terms for group in term.rep.groups}
     preserve_lengths = all(group.is_orthogonal for group in groups)

@@ -12,7 +12,7 @@ from torch import Tensor
 from isotropy.bases import Basis
 from isotropy.nn._row_products import Pair, RowProduct, row_products
 from isotropy.nn._weight_spaces import WeightSpace, drawn_by_fan_in
-from isotropy.reps import Layout
+from isotropy.reps._layout import Layout
 
 LARGEST_DENSE_BLOCK = 2_000_000
 

@@ -106,7 +106,7 @@ def anti_aliased(model: nn.Module, *, taps: int = 4) -> nn.Module:
 
     All sizes stay as they are. Weights are copied, not shared; they fit the function that is
     computed now less well than the old one until they are trained again. Zhang puts the blur after
-    the nonlinearity that follows a convolution; which one that is cannot be told of any model, so
+    the nonlinearity that follows a convolution; which one that is cannot be seen from a model, so
     here the blur follows the convolution itself.
 
     Windows that do not overlap and are larger than 3 pixels (``kernel_size == stride > 3``) are

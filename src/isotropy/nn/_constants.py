@@ -1,11 +1,19 @@
-"""Constants of a module that survive every change of precision."""
+"""Constants of a module that survive every change of precision, and how its parameters are made."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import Self, TypedDict
 
+import torch
 from torch import Tensor, nn
+
+
+class Factory(TypedDict, total=False):
+    """Where a layer's parameters live, and their precision."""
+
+    device: torch.device | str | None
+    dtype: torch.dtype | None
 
 
 class ExactConstants(nn.Module):

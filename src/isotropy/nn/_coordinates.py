@@ -14,23 +14,16 @@ import torch
 from torch import Tensor
 
 from isotropy.nn._constants import ExactConstants
-from isotropy.nn._frames import Frame
-from isotropy.reps import Rep, Scalar, Term, layout_of, without_duals
+from isotropy.nn._schur_frames import SchurFrame
+from isotropy.reps import Rep, Scalar
+from isotropy.reps._layout import Term, layout_of, without_duals
 
 Parts: TypeAlias = dict[int, Tensor]
 
 
 @dataclass(frozen=True)
 class Segment:
-    """The columns in its kind's part of a term's pieces of that kind: piece by piece, by copy.
-
-    Args:
-        term: The place of the term.
-        kind: The kind.
-        start: The first column.
-        count: The number of columns.
-        rows: How many of the term's dimensions they make up.
-    """
+    """The columns in its kind's part of a term's pieces of that kind: piece by piece, by copy."""
 
     term: int
     kind: int
@@ -43,16 +36,12 @@ class Coordinates(ExactConstants):
     """Between the columns of a space and its parts.
 
     Scalars come first within the trivial kind, then the pieces of the other terms in order.
-
-    Args:
-        rep: The space.
-        frame: The frame, which has all of its terms.
     """
 
     order: Tensor | None
     back: Tensor | None
 
-    def __init__(self, rep: Rep, frame: Frame) -> None:
+    def __init__(self, rep: Rep, frame: SchurFrame) -> None:
         super().__init__()
         layout = layout_of(without_duals(rep))
         self.terms: tuple[Term, ...] = layout.terms
@@ -138,9 +127,6 @@ class FlatSpace(ExactConstants):
     A term of ``size`` dimensions and ``count`` copies takes size · count columns, copies fastest,
     so that any linear map between two such spaces is one dense matrix, and the objects of a term
     are a view.
-
-    Args:
-        space: The coordinates.
     """
 
     def __init__(self, space: Coordinates) -> None:

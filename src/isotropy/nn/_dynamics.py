@@ -15,9 +15,9 @@ class HNN(nn.Module):
     """The vector field of a learned Hamiltonian: dz/dt = J∇H(z) with J = [[0, 1], [−1, 0]].
 
     The state is z = (q, p), positions first. Where H is invariant under ρ, the field is
-    equivariant from ρ to Jρ⁻ᵀJ⁻¹, which is ρ itself where the group acts alike and orthogonally
-    on q and p, or on p by the dual; the momentum that belongs to each element of its Lie algebra
-    is then conserved (Noether).
+    equivariant from ρ to Jρ⁻ᵀJ⁻¹, which is ρ itself where the group acts orthogonally and in the
+    same way on q and p, or on p by the dual; the momentum that belongs to each element of its Lie
+    algebra is then conserved (Noether).
 
     Args:
         hamiltonian: A module from states (*, 2n) to energies (*, 1).

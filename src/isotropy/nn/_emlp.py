@@ -15,14 +15,15 @@ from isotropy.bases import equivariant_basis
 from isotropy.groups import Group, parse_group
 from isotropy.nn._bilinear import BiLinear, contractions
 from isotropy.nn._coordinates import Coordinates, Parts
-from isotropy.nn._frames import Frame, frame_of
 from isotropy.nn._linear import Linear
 from isotropy.nn._module import EquivariantModule, bound
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated, is_permutation
+from isotropy.nn._schur_frames import SchurFrame, frame_of
 from isotropy.nn._schur_weights import SchurWeights
 from isotropy.nn._soft_layers import Slot, SoftFrameLinear, soft_gated
 from isotropy.nn._uniform_rep import uniform_rep
-from isotropy.reps import Rep, Scalar, Term, layout_of, without_duals
+from isotropy.reps import Rep, Scalar
+from isotropy.reps._layout import Term, layout_of, without_duals
 
 Nonlinearity = Literal["gated", "norm"]
 _NO_CHANGE = 1e-12
@@ -60,7 +61,7 @@ class EMLPBlock(EquivariantModule):
         nonlinearity: Nonlinearity = "gated",
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
-        _frame: Frame | None = None,
+        _frame: SchurFrame | None = None,
         _targets: Collection[Rep] | None = None,
     ) -> None:
         rep_in, rep_out = bound(rep_in, rep_out, group)
@@ -84,7 +85,7 @@ class EMLPBlock(EquivariantModule):
             self._set_frame(_frame)
         self.to(device)
 
-    def _set_frame(self, frame: Frame) -> None:
+    def _set_frame(self, frame: SchurFrame) -> None:
         """Prepare for features by kind of piece; gates are the first columns of the trivial."""
         self.coordinates = Coordinates(self.rep_out, frame)
         self.gated_terms = [

@@ -8,18 +8,15 @@ from torch import Tensor
 from isotropy._run import require_memory
 from isotropy.bases import Basis, equivariant_basis
 from isotropy.nn._block_weights import BlockWeights
+from isotropy.nn._orbit_weights import OrbitWeights
 from isotropy.nn._row_products import RowProduct
-from isotropy.nn._shared_weights import SharedWeights
 from isotropy.nn._weight_spaces import WeightSpace
-from isotropy.reps import Layout, Rep, Scalar, layout_of, without_duals
+from isotropy.reps import Rep, Scalar
+from isotropy.reps._layout import Layout, layout_of, without_duals
 
 
 class BiasSpace(WeightSpace):
-    """Vectors that the group leaves as they are: maps from the trivial representation.
-
-    Args:
-        maps: The space of matrices with one column.
-    """
+    """Vectors that the group leaves as they are: maps from the trivial representation."""
 
     def __init__(self, maps: WeightSpace) -> None:
         super().__init__()
@@ -69,7 +66,7 @@ def weight_space(rep_in: Rep, rep_out: Rep) -> WeightSpace:
     )
     if bases and all(basis.orbits() is not None for basis in bases.values()):
         labels, signs = _labels(layout_in, layout_out, bases)
-        return SharedWeights(labels, signs, (layout_in, layout_out))
+        return OrbitWeights(labels, signs, (layout_in, layout_out))
     return BlockWeights(layout_in, layout_out, bases)
 
 

@@ -19,14 +19,6 @@ SMALL = 1e-3
 class FreeLinear(nn.Linear):
     """A ``torch.nn.Linear`` whose weights start small: it corrects another layer.
 
-    Args:
-        in_features: The width of inputs.
-        out_features: The width of outputs.
-        bias: Whether there is one.
-        start: What the usual starting weights are multiplied by.
-        device: Where the parameters live.
-        dtype: Their precision.
-
     Example:
         >>> layer = FreeLinear(100, 5, start=1e-3)
         >>> bool(layer.weight.abs().max() <= 1e-4)
@@ -59,14 +51,6 @@ class FrameLinear(RecordedModule):
 
     The coordinates are orthonormal: a prior N(0, σ²) on these weights is the same as one on the
     entries of the ordinary matrix.
-
-    Args:
-        into: The space of inputs.
-        out: The space of outputs.
-        bias: Whether there is one.
-        start: What the usual starting weights are multiplied by.
-        device: Where the parameters live.
-        dtype: Their precision.
     """
 
     def __init__(
@@ -104,10 +88,10 @@ class FrameLinear(RecordedModule):
         lead = x.shape[:-1]
         flat = self.into.flat(x.reshape(-1, self.in_features))
         y = functional.linear(flat, self.weight, self.bias)
-        self.tell(flat, y, lead)
+        self.note_all(flat, y, lead)
         return self.out.rows(y).reshape(*lead, self.out_features)
 
-    def tell(self, x: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
+    def note_all(self, x: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
         """Note the product with flat features, whose rows had the shape ``lead``."""
         if not self._recording:
             return
@@ -189,13 +173,13 @@ class FreeSwish(RecordedModule):
             weight = weight.index_select(0, self.labels)
         bent = functional.silu(values)
         y = weight * bent
-        self.tell(bent, y, x.shape[:-1])
+        self.note_all(bent, y, x.shape[:-1])
         if self.columns is not None:
             shape = (*y.shape[:-1], self.out_features)
             y = y.new_zeros(shape).index_copy(-1, self.columns, y)
         return y if self.space is None else self.space.rows(y)
 
-    def tell(self, bent: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
+    def note_all(self, bent: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
         """Note the product of weights and what Swish gave, whose rows had the shape ``lead``."""
         if not self._recording:
             return
@@ -238,12 +222,7 @@ def _by_label(labels: Tensor) -> Tensor:
 
 
 class LooserConv2d(nn.Module):
-    """A convolution between the features of another group, whose weights start small.
-
-    Args:
-        convolution: The convolution.
-        start: What its usual starting weights are multiplied by.
-    """
+    """A convolution between the features of another group, with weights that start small."""
 
     def __init__(self, convolution: CircularConv2d | GroupConv2d, start: float) -> None:
         super().__init__()
@@ -260,15 +239,6 @@ class LooserConv2d(nn.Module):
 
 class SliceConv2d(LooserConv2d):
     """A convolution that mixes slices as it mixes channels: turns of the map mean nothing to it.
-
-    Args:
-        in_channels: Channels that come in.
-        out_channels: Channels that go out.
-        kernel_size: The side of the kernel, odd.
-        slices: How many slices each channel has.
-        lifts: Whether inputs are images.
-        bias: Whether there is one.
-        start: What the usual starting weights are multiplied by.
 
     Example:
         >>> SliceConv2d(2, 3, 3, slices=4)(torch.randn(5, 2, 4, 6, 6)).shape
@@ -303,14 +273,6 @@ class CosetConv2d(LooserConv2d):
     """A convolution over quarter turns between features of p4m: flips mean nothing to it.
 
     The eight slices of a channel are those of two channels under turns alone.
-
-    Args:
-        in_channels: Channels that come in.
-        out_channels: Channels that go out.
-        kernel_size: The side of the kernel, odd.
-        lifts: Whether inputs are images.
-        bias: Whether there is one.
-        start: What the usual starting weights are multiplied by.
 
     Example:
         >>> CosetConv2d(2, 3, 3)(torch.randn(5, 2, 8, 6, 6)).shape

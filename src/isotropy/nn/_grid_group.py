@@ -19,9 +19,6 @@ class GridGroup:
     left swapped with right, then k quarter turns. That is the order of slices in the regular
     representations of ``isotropy.groups.p4`` and ``p4m``.
 
-    Args:
-        name: "p4" for turns, "p4m" for turns and flips.
-
     Raises:
         ValueError: If the name is another.
 

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.bases import pair_orbits
-from isotropy.groups import Grid, GridTransformation, components, grid_transformations
+from isotropy.groups import Grid, GridTransformation, grid_transformations
 from isotropy.groups import Monomial as Permutation
+from isotropy.groups._connected_components import components
 from isotropy.nn._shared_linear import SharedLinear
 
 
@@ -58,7 +59,7 @@ class GridNetwork(nn.Module):
 
     Args:
         image: Channels, height and width.
-        transformations: Of image and hidden grids alike, or their names; none for free layers.
+        transformations: Of image and hidden grids, or their names; none for free layers.
         hidden: The side of each hidden grid.
         classes: How many logits.
         published: One scalar bias for each hidden layer, added behind the rectifier, and weights
@@ -81,6 +82,7 @@ class GridNetwork(nn.Module):
     """
 
     standard: Tensor
+    sharing = staticmethod(grid_sharing)
 
     def __init__(
         self,
@@ -107,14 +109,14 @@ class GridNetwork(nn.Module):
         kwargs: dict[str, Any] = {"device": device, "dtype": dtype}
         self.layers = nn.ModuleList()
         for number, labels in enumerate(grid_sharing(self.transformations, grids, image[0])):
-            bias = False if published else self._cells_alike(grids, number + 1)
+            bias = False if published else self._shared_biases(grids, number + 1)
             self.layers.append(SharedLinear(labels, bias=bias, **kwargs))
         self.head = nn.Linear(_cells(grids[-1]), classes, **kwargs)
         self.shifts = nn.ParameterList()
         if published:
             self._start_as_published()
 
-    def _cells_alike(self, grids: list[Grid], number: int) -> Tensor:
+    def _shared_biases(self, grids: list[Grid], number: int) -> Tensor:
         """Which cells of one grid have equal biases."""
         moves = (Permutation(one.permutations(*grids)[number]) for one in self.transformations)
         return components(moves, _cells(grids[number]))

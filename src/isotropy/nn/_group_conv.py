@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.nn._grid_group import GridGroup, GridGroupName
-from isotropy.nn._turned_conv import Reads, TurnedConv2d
+from isotropy.nn._rotated_kernel_conv import Reads, RotatedKernelConv2d
 
 Form: TypeAlias = Literal["full", "separable", "depthwise", "pointwise"]
 
@@ -65,7 +65,7 @@ class GroupConv2d(nn.Module):
     Every stage has a weight and a bias. Weights start as Kaiming's uniform ones, but for θ₂, which
     starts as the mean over slices: 1/(K √c) where separable and 1/K where depthwise.
 
-    For any other finite group there is ``GroupLinear`` (appendix A).
+    For any other finite group there is ``isotropy_papers.group_linear`` (appendix A).
 
     Args:
         in_channels: Channels that come in.
@@ -139,24 +139,26 @@ class GroupConv2d(nn.Module):
         reads: Reads = "image" if lifts else "own slice"
         if form in ("full", "pointwise"):
             reads = "all slices" if form == "full" and not lifts else reads
-            self.filter = TurnedConv2d(into, out_channels, kernel_size, reads=reads, **kind)
+            self.filter = RotatedKernelConv2d(into, out_channels, kernel_size, reads=reads, **kind)
             return
         wide = {"depthwise": True, **kind}
-        self.spatial = TurnedConv2d(into, into, kernel_size, reads=reads, **wide)
+        self.spatial = RotatedKernelConv2d(into, into, kernel_size, reads=reads, **wide)
         if form == "separable":
             start = 1 / (slices * sqrt(into))
-            self.mixing = TurnedConv2d(
+            self.mixing = RotatedKernelConv2d(
                 into, out_channels, 1, reads="all slices", start=start, **kind
             )
         else:
             start = 1 / slices
-            self.mixing = TurnedConv2d(into, into, 1, reads="all slices", start=start, **wide)
-            self.channels = TurnedConv2d(into, out_channels, 1, reads="own slice", **kind)
+            self.mixing = RotatedKernelConv2d(
+                into, into, 1, reads="all slices", start=start, **wide
+            )
+            self.channels = RotatedKernelConv2d(into, out_channels, 1, reads="own slice", **kind)
 
     def reset_parameters(self) -> None:
         """Draw the parameters anew."""
         for stage in self.children():
-            assert isinstance(stage, TurnedConv2d)
+            assert isinstance(stage, RotatedKernelConv2d)
             stage.reset_parameters()
 
     def forward(self, x: Tensor) -> Tensor:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, Unpack, get_args
 
-import torch
 from torch import Tensor, nn
 
 from isotropy.nn._circular_conv import CircularConv2d
+from isotropy.nn._constants import Factory
 from isotropy.nn._factored_linear import FactoredLinear
 from isotropy.nn._grid_group import GridGroupName
 from isotropy.nn._group_conv import Form, GroupConv2d, Lift
@@ -70,8 +70,7 @@ class LayerwiseNetwork(nn.Module):
             over the turned images (appendix F.3), exactly.
         basis: The kind of the bases of sparse paths, as for ``RadialBasis``; where None, what
             ``SparseLinear`` and ``SparseConv2d`` have. Published are "interpolating" ones.
-        device: Where the parameters live.
-        dtype: Their precision.
+        **factory: ``device``, where the parameters live, and ``dtype``, their precision.
 
     Attributes:
         layers: The ``PathSum`` of every layer.
@@ -84,6 +83,7 @@ class LayerwiseNetwork(nn.Module):
             meet are to choose one by one.
 
     Example:
+        >>> import torch
         >>> net = LayerwiseNetwork(1, 10, paths=("factored", "conv"), alpha=2)
         >>> net(torch.randn(5, 1, 32, 32)).shape
         torch.Size([5, 10])
@@ -103,8 +103,7 @@ class LayerwiseNetwork(nn.Module):
         form: Form = "pointwise",
         per_slice: bool = False,
         basis: BasisKind | None = None,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        **factory: Unpack[Factory],
     ) -> None:
         super().__init__()
         self.paths = _checked(paths)
@@ -133,13 +132,14 @@ class LayerwiseNetwork(nn.Module):
         self.image = (in_channels, size, size)
         lifted = "group_conv" in self.paths
         self.lift = Lift(group) if lifted else None
-        kind: dict[str, Any] = {"device": device, "dtype": dtype}
         layers = []
         before = in_channels
         for units, halves in _LAYERS:
             after, smaller = units * alpha, size // 2 if halves else size
             made: dict[str, nn.Module] = {
-                path: _path(path, (before, after), (size, smaller), self.lift, form, basis, kind)
+                path: _path(
+                    path, (before, after), (size, smaller), self.lift, form, basis, {**factory}
+                )
                 for path in self.paths
             }
             pooled = [path for path in self.paths if path in _CONVOLUTIONS and halves]
@@ -148,11 +148,11 @@ class LayerwiseNetwork(nn.Module):
             before, size = after, smaller
         self.layers = nn.ModuleList(layers)
         self.pool = GroupPool() if lifted else None
-        self.hidden = nn.Linear(before * size * size, 64 * alpha, **kind)
-        self.head = nn.Linear(64 * alpha, classes, **kind)
+        self.hidden = nn.Linear(before * size * size, 64 * alpha, **factory)
+        self.head = nn.Linear(64 * alpha, classes, **factory)
         nn.init.zeros_(self.hidden.bias)
         nn.init.zeros_(self.head.bias)
-        self.to(device)  # variances of the priors, too
+        self.to(factory.get("device"))  # variances of the priors, too
 
     def forward(self, x: Tensor) -> Tensor:
         """Images (n, channels, size, size) to outputs (n, classes)."""

@@ -14,10 +14,10 @@ from torch.nn import functional
 from isotropy.groups import Group
 from isotropy.nn._coordinates import Parts
 from isotropy.nn._equivariant_weights import bias_space, weight_space
-from isotropy.nn._frames import Frame, frame_of
 from isotropy.nn._module import EquivariantModule, bound, cast, floating_dtype, require_rows
 from isotropy.nn._recorder import RecordedModule
 from isotropy.nn._row_products import RowProduct
+from isotropy.nn._schur_frames import SchurFrame, frame_of
 from isotropy.nn._schur_weights import SchurBias, SchurWeights
 from isotropy.nn._weight_spaces import WeightSpace
 from isotropy.reps import Rep
@@ -214,7 +214,7 @@ class Linear(StructuredLinear, EquivariantModule):  # type: ignore[misc] # expor
         bias: bool = True,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
-        _frame: Frame | None = None,
+        _frame: SchurFrame | None = None,
         _gain: float = 1.0,
     ) -> None:
         rep_in, rep_out = bound(rep_in, rep_out, group)
@@ -265,7 +265,7 @@ class Linear(StructuredLinear, EquivariantModule):  # type: ignore[misc] # expor
 
 
 def _spaces(
-    rep_in: Rep, rep_out: Rep, frame: Frame | None
+    rep_in: Rep, rep_out: Rep, frame: SchurFrame | None
 ) -> tuple[WeightSpace, WeightSpace | None]:
     if frame is None:
         return weight_space(rep_in, rep_out), bias_space(rep_out)

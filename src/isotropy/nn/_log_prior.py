@@ -16,14 +16,7 @@ _LOG_2_PI = log(2 * pi)
 
 
 class TensorPrior(NamedTuple):
-    """The prior of one parameter: N(0, σ²/c) entry by entry.
-
-    Args:
-        name: Its name in the network.
-        parameter: The parameter.
-        log_variance: log σ².
-        squared_lengths: c, one or of the parameter's shape; None for 1.
-    """
+    """The prior of one parameter: N(0, σ²/c) entry by entry."""
 
     name: str
     parameter: nn.Parameter

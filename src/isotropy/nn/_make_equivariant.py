@@ -30,6 +30,7 @@ def make_equivariant(
         The same layer.
 
     Raises:
+        TypeError: If it is no ``torch.nn.Linear``.
         ValueError: If widths do not match, or there is no equivariant map but zero.
 
     Example:

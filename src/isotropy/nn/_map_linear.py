@@ -18,12 +18,6 @@ MapSize: TypeAlias = int | Sequence[int]
 class MapLayer(RecordedModule):
     """A layer from maps of one fixed size to maps of another.
 
-    Args:
-        in_channels: The channels C of the input.
-        out_channels: The channels C' of the output.
-        size_in: The axes of positions of the input; one number n for a square (n, n).
-        size_out: Those of the output; as ``size_in`` where None.
-
     Raises:
         ValueError: If a number is not a positive whole one.
     """

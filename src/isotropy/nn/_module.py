@@ -71,18 +71,7 @@ class EquivariantModule(RecordedModule):
 def require_rows(
     x: Tensor, width: int, dtype: torch.dtype | None, space: Rep | None = None
 ) -> None:
-    """Refuse what cannot go through a layer.
-
-    Args:
-        x: The inputs.
-        width: The width expected.
-        dtype: The precision of the layer's parameters; None where it has none.
-        space: The representation that the width belongs to.
-
-    Raises:
-        TypeError: If it is no tensor.
-        ValueError: If its width or precision is another.
-    """
+    """Refuse what cannot go through a layer."""
     if not isinstance(x, Tensor):
         raise TypeError(
             f"expected a tensor of width {width}, got {type(x).__name__}; use torch.as_tensor"
@@ -98,12 +87,7 @@ def require_rows(
 
 
 def bound(rep_in: Rep | str, rep_out: Rep | str, group: Group | str | None) -> tuple[Rep, Rep]:
-    """Both representations with their group; texts are parsed.
-
-    Raises:
-        TypeError: If one is not a representation.
-        ValueError: If there is no group, or the two belong to groups that do not go together.
-    """
+    """Both representations with their group; texts are parsed."""
     rep_in = parse_rep(rep_in) if isinstance(rep_in, str) else rep_in
     rep_out = parse_rep(rep_out) if isinstance(rep_out, str) else rep_out
     group = parse_group(group) if isinstance(group, str) else group

@@ -6,9 +6,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.groups import Group, is_skew_hermitian, is_unitary
+from isotropy.groups import Group
+from isotropy.groups._sampling import is_skew_hermitian, is_unitary
 from isotropy.nn._module import EquivariantModule, floating_dtype
-from isotropy.reps import Layout, Rep, Scalar, Term, layout_of, without_duals
+from isotropy.reps import Rep, Scalar
+from isotropy.reps._layout import Layout, Term, layout_of, without_duals
 
 
 def gated(rep: Rep) -> Rep:

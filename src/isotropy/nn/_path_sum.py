@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Mapping
-from math import inf, log, pi
+from math import inf, log
 from typing import Any
 
 import torch
@@ -65,24 +66,8 @@ class PathSum(nn.Module):
         squared_lengths: Mapping[str, Mapping[str, Tensor | float]] | None = None,
     ) -> None:
         super().__init__()
-        if not isinstance(paths, Mapping):
-            raise TypeError(f"expected modules by name, got {type(paths).__name__}")
         given = dict(prior_variances or {})
-        for name in paths:
-            if not isinstance(name, str) or not name or "." in name:
-                raise ValueError(f"expected names of paths without dots, got {name!r}")
-        if not paths:
-            raise ValueError("expected at least one path, got none")
-        unknown = sorted(set(given) - set(paths))
-        if unknown:
-            raise ValueError(
-                f"expected prior variances for {', '.join(paths)}, got one for {unknown[0]!r}"
-            )
-        for name, variance in given.items():
-            if not 0 <= variance < inf:
-                raise ValueError(
-                    f"expected a prior variance of zero or more for {name}, got {variance}"
-                )
+        _require_paths(paths, given)
         for side in ("in_features", "out_features"):
             widths = {name: getattr(path, side, None) for name, path in paths.items()}
             known = {width for width in widths.values() if width is not None}
@@ -232,26 +217,15 @@ class PathSum(nn.Module):
         return y / len(self.paths) if self.average else y
 
     def log_prior(self) -> Tensor:
-        """Log p(θ) = −½ Σ_k (c_k‖θ_k‖²/σ_k² + dim θ_k · log 2πσ_k²/c_k), of all paths together.
+        """``isotropy.nn.log_prior`` of this sum; deprecated."""
+        from isotropy.nn._log_prior import log_prior
 
-        ``isotropy.nn.log_prior`` adds up those of all sums in a network.
-        """
-        total = self.log_variances.new_zeros(())
-        for place, (path, name) in enumerate(self.tensors):
-            log_variance = self.log_variances[place]
-            if not name:
-                continue
-            parameter = self.paths[path].get_parameter(name)
-            if not parameter.requires_grad and not bool(log_variance.isfinite()):
-                continue  # fixed at zero
-            squares, constant = parameter.abs().square(), log_variance + log(2 * pi)
-            if place in self._lengths:
-                lengths = getattr(self, self._lengths[place])
-                squares, constant = lengths * squares, constant - lengths.log().mean()
-            # a complex entry has two parts
-            entries = parameter.numel() * (1 + parameter.is_complex())
-            total = total - 0.5 * (squares.sum() / log_variance.exp() + entries * constant)
-        return total
+        warnings.warn(
+            "PathSum.log_prior is now isotropy.nn.log_prior: the method goes in version 0.2",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return log_prior(self)
 
     def extra_repr(self) -> str:
         """How the paths are put together, for ``print``."""
@@ -276,6 +250,25 @@ class PathSum(nn.Module):
         for (path, name), was_fixed, is_fixed in zip(self.tensors, before, strict, strict=True):
             if name and was_fixed != is_fixed:
                 self.paths[path].get_parameter(name).requires_grad_(not is_fixed)
+
+
+def _require_paths(paths: Mapping[str, nn.Module], variances: Mapping[str, float]) -> None:
+    if not isinstance(paths, Mapping):
+        raise TypeError(f"expected modules by name, got {type(paths).__name__}")
+    for name in paths:
+        if not isinstance(name, str) or not name or "." in name:
+            raise ValueError(f"expected names of paths without dots, got {name!r}")
+    if not paths:
+        raise ValueError("expected at least one path, got none")
+    for name, variance in variances.items():
+        if name not in paths:
+            raise ValueError(
+                f"expected prior variances for {', '.join(paths)}, got one for {name!r}"
+            )
+        if not 0 <= variance < inf:
+            raise ValueError(
+                f"expected a prior variance of zero or more for {name}, got {variance}"
+            )
 
 
 def _sum(parts: list[Tensor]) -> Tensor:

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
-from isotropy.nn._anchor_points import exact_points
+from isotropy.nn._anchor_points import Anchors, anchors_for, exact_points
 from isotropy.nn._constants import ExactConstants
 
 BasisKind: TypeAlias = Literal["normalised", "interpolating", "plain"]
@@ -41,12 +41,15 @@ class RadialBasis(ExactConstants):
     simpler functions may then let ω grow instead of fall.
 
     Φ is computed in float64 and then has the precision of ω: anchors that are close to one another
-    make K_zz nearly singular. On a CPU it is computed once for the same ω and anchors where no
+    make K_zz almost singular. On a CPU it is computed once for the same ω and anchors where no
     gradient is asked for in them.
 
     Args:
         targets: Where the functions are wanted, shape (n, d).
-        anchors: Where their values are given, shape (m, d).
+        anchors: Where their values are given, shape (m, d); or how many such points to draw in the
+            smallest box around the targets, or how many for each target, rounded upwards; None for
+            half as many as targets.
+        among: Whether anchors are drawn among the targets instead.
         omega: What ω starts at; a parameter.
         kind: Which of the three.
         learn_anchors: Whether the anchors are a parameter, too, or part of the state only.
@@ -73,8 +76,9 @@ class RadialBasis(ExactConstants):
     def __init__(
         self,
         targets: Tensor,
-        anchors: Tensor,
+        anchors: Anchors,
         *,
+        among: bool = False,
         omega: float = 1.0,
         kind: BasisKind = "interpolating",
         learn_anchors: bool = False,
@@ -82,7 +86,8 @@ class RadialBasis(ExactConstants):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        targets, anchors = exact_points(targets, "targets"), exact_points(anchors, "anchors")
+        targets = exact_points(targets, "targets")
+        anchors = anchors_for(targets, anchors, among=among)
         if targets.shape[1] != anchors.shape[1]:
             raise ValueError(
                 f"expected anchors of shape (m, {targets.shape[1]}) as the targets have, got "

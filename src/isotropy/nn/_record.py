@@ -1,4 +1,4 @@
-"""Recording a network: our layers tell of their operations, those of torch are listened to."""
+"""Recording a network: our layers note their operations, hooks note those of torch."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def record(model: nn.Module) -> Iterator[list[LinearOperation]]:
             layer._record, layer._prefix = kept, prefix
 
 
-def _copied(layer: nn.Module, inputs: object, output: object) -> object:
+def _copied(_layer: nn.Module, _inputs: object, output: object) -> object:
     return output.clone() if isinstance(output, Tensor) else output

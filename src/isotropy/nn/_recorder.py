@@ -6,9 +6,9 @@ whoever needs curvature asks for a record of both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from torch import Tensor
 
@@ -24,28 +24,12 @@ class LinearOperation:
     Rows of the input have shape (samples, *axes, in), rows of the output (samples, *axes, out);
     with blocks, (samples, *axes, blocks, in) and (samples, *axes, blocks, out), and each block
     has a matrix of its own. What several operations make of one output adds up: a bias is an
-    operation whose input is one.
+    operation whose input is one. ``RecordedModule.note`` explains the other fields.
 
     Args:
         parameter: The full name of θ, as ``model.named_parameters`` has it.
         input: What came in, as the layer had it.
         output: What came out, as the layer has it; part of the graph when gradients are on.
-        axes: A name for each axis along which the weights are shared: "space" for positions of
-            a map, "position" for other axes of the input, "group" for things that a group
-            permutes, "component" for components of vectors and tensors.
-        spread: From the input to its rows; None where it is its own rows. Whatever stands
-            between parameter and weights (patches, a basis, a scale) goes in here.
-        gather: From a gradient at the output to its rows; None where it is its own. It may be
-            given gradients of several passes at once, as if there were more samples.
-        entries: Where the weights are in θ.flatten(), shape (out, in) or (blocks, out, in);
-            None where θ, reshaped, is W.
-        blocks: Whether there are blocks.
-        part: Tells operations on different entries of one parameter apart; uses of the same
-            entries share it.
-        exact: Whether the weights have no structure that factorises, so that curvature should
-            be that of all entries together.
-        gram: Computes Σ aaᵀ over all rows a of the input, shape (in, in) or (blocks, in, in),
-            where there is a faster way than through the rows.
     """
 
     parameter: str
@@ -69,12 +53,13 @@ class LinearOperation:
         return gradient if self.gather is None else self.gather(gradient)
 
 
-class Recording(list[LinearOperation]):
-    """Operations in the order in which they happened.
+TorchOperations: TypeAlias = Iterator[tuple[str, Tensor, dict[str, Any]]]
+"""How torch layers describe their linear operations: for each use of a parameter its name in the
+layer, the input, and the rest of a ``LinearOperation``. The layer may lack the parameter."""
 
-    Args:
-        names: The first name of every parameter by each of its names; tied ones have several.
-    """
+
+class Recording(list[LinearOperation]):
+    """Operations in the order in which they happened."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         super().__init__()
@@ -88,9 +73,9 @@ class Recording(list[LinearOperation]):
 
 
 class RecordedModule(ExactConstants):
-    """A layer that can tell of its linear operations.
+    """A layer that notes its linear operations.
 
-    While a recording is on, ``note`` keeps what it is told; otherwise it does nothing. A layer
+    While a recording is on, ``note`` keeps what it is given; otherwise it does nothing. A layer
     of your own becomes known to ``record``, and so to ``isotropy.evidence``, by inheriting from
     this class and noting each product with a parameter in ``forward``.
 
@@ -132,11 +117,30 @@ class RecordedModule(ExactConstants):
     def note(self, parameter: str, input: Tensor, output: Tensor, **about: Any) -> None:
         """Keep an operation of this layer while a recording is on.
 
+        It is rows of input @ W.T = rows of output, W = θ.flatten()[entries]. Say of it, by name:
+
+        - ``axes``: A name for each axis of rows along which the weights are shared: "space" for
+          positions of a map, "position" for other axes of the input, "group" for things that a
+          group permutes, "component" for components of vectors and tensors.
+        - ``spread``: From the input to its rows, shape (samples, *axes, in), or with blocks
+          (samples, *axes, blocks, in); by default it is its own. Whatever stands between parameter
+          and weights (patches, a basis, a scale) goes in here.
+        - ``gather``: From a gradient at the output to its rows, likewise; it may be given gradients
+          of several passes at once, as if there were more samples.
+        - ``entries``: Where the weights are in θ.flatten(), shape (out, in) or (blocks, out, in);
+          by default θ, reshaped, is W.
+        - ``blocks``: Whether there are blocks, each with a matrix of its own.
+        - ``part``: Distinguishes operations on different entries of one parameter.
+        - ``exact``: Whether the weights have no structure that factorises, so that curvature should
+          be that of all entries together.
+        - ``gram``: Computes Σ aaᵀ over all rows a of the input, shape (in, in) or (blocks, in, in),
+          where there is a faster way than through the rows.
+
         Args:
             parameter: The name of the parameter within this layer.
             input: What came in.
             output: What came out.
-            **about: The rest of a ``LinearOperation``, by name.
+            **about: Any of the above.
 
         Raises:
             ValueError: If this layer has no such parameter.

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn.utils import parametrize
 
-from isotropy.groups import DirectProduct, Group, require_subgroup
+from isotropy.groups import DirectProduct, Group
+from isotropy.groups._subgroups import require_subgroup
 from isotropy.nn._emlp import EMLP
 from isotropy.nn._linear import Linear
 from isotropy.nn._make_equivariant import make_equivariant

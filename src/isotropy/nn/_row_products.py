@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from isotropy.reps import Layout, Term
+from isotropy.reps._layout import Layout, Term
 
 FEW_LABELS = 32  # for as many, products with their masks are faster than sums by index
 

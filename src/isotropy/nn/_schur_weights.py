@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from isotropy.nn._coordinates import Coordinates, Parts
-from isotropy.nn._frames import Frame
 from isotropy.nn._row_products import RowProduct
+from isotropy.nn._schur_frames import SchurFrame
 from isotropy.nn._weight_spaces import WeightSpace, drawn_by_fan_in
 from isotropy.reps import Rep
 
@@ -20,14 +20,9 @@ class SchurWeights(WeightSpace):
     """W = ⊕_k Σ_u M_k,u ⊗ J_k,u in the coordinates of a frame (Schur's lemma).
 
     The coefficients are the entries of the matrices M, copies out by units and copies in.
-
-    Args:
-        rep_in: The space of inputs.
-        rep_out: The space of outputs.
-        frame: A frame with all terms of both.
     """
 
-    def __init__(self, rep_in: Rep, rep_out: Rep, frame: Frame) -> None:
+    def __init__(self, rep_in: Rep, rep_out: Rep, frame: SchurFrame) -> None:
         super().__init__()
         self.into, self.out = Coordinates(rep_in, frame), Coordinates(rep_out, frame)
         self.shape = (self.out.size, self.into.size)
@@ -136,14 +131,9 @@ class SchurWeights(WeightSpace):
 
 
 class SchurBias(WeightSpace):
-    """Vectors that the group leaves as they are: the columns of the trivial kind.
+    """Vectors that the group leaves as they are: the columns of the trivial kind."""
 
-    Args:
-        rep: The space.
-        frame: A frame with all of its terms.
-    """
-
-    def __init__(self, rep: Rep, frame: Frame) -> None:
+    def __init__(self, rep: Rep, frame: SchurFrame) -> None:
         super().__init__()
         self.out = Coordinates(rep, frame)
         self.shape = (self.out.size,)

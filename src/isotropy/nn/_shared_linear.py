@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from isotropy.nn._linear import StructuredLinear
-from isotropy.nn._shared_weights import SharedWeights
+from isotropy.nn._orbit_weights import OrbitWeights
 from isotropy.nn._weight_spaces import WeightSpace
 
 
@@ -49,7 +49,7 @@ class SharedLinear(StructuredLinear):
         labels = torch.as_tensor(labels)
         if labels.ndim != 2:
             raise ValueError(f"expected labels of shape (out, in), got {tuple(labels.shape)}")
-        weights = SharedWeights(labels, signs)
+        weights = OrbitWeights(labels, signs)
         if weights.rank == 0:
             raise ValueError("expected a label for at least one weight, got -1 for all of them")
         self.out_features, self.in_features = labels.shape
@@ -61,7 +61,7 @@ class SharedLinear(StructuredLinear):
                     f"expected bias labels of shape ({self.out_features},), "
                     f"got {tuple(places.shape)}"
                 )
-            biases = SharedWeights(places)
+            biases = OrbitWeights(places)
         kind = torch.get_default_dtype() if dtype is None else dtype
         self._set_spaces(weights, biases, device, kind)
 

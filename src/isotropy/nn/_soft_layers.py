@@ -21,14 +21,7 @@ STRICT, FREE = "strict", "free"
 
 
 class SoftLinear(PathSum, KeptWeights):
-    """A sum of linear layers with matrices of their own, which are added up first.
-
-    Args:
-        strict: The layer of the larger group.
-        free: The flexible layer.
-        prior_variances: σ² of "strict" and "free".
-        squared_lengths: As for ``PathSum``.
-    """
+    """A sum of linear layers with matrices of their own, which are added up first."""
 
     def __init__(
         self,
@@ -89,11 +82,6 @@ class SoftFrameLinear(SoftLinear):
 
     In the coordinates of a frame an equivariant map is one number in many places (Schur's lemma).
     These are added to the dense matrix, which then costs what a free layer costs.
-
-    Args:
-        strict: The equivariant layer, whose weights are in a frame.
-        free: The free layer in the same frame.
-        **priors: As for ``SoftLinear``.
     """
 
     places: Tensor
@@ -153,15 +141,10 @@ class SoftFrameLinear(SoftLinear):
         return weight, bias
 
     def on_flat(self, x: Tensor, lead: Sequence[int]) -> Tensor:
-        """Apply the sum to flat features.
-
-        Args:
-            x: The features, shape (rows, in_features).
-            lead: The shape that their rows had.
-        """
+        """Apply the sum to flat features."""
         y = functional.linear(x, *self._matrices())
         if self.strict._recording:
-            self._tell(x, y, tuple(lead))
+            self._note_all(x, y, tuple(lead))
         return y
 
     def forward(self, x: Tensor) -> Tensor:
@@ -171,9 +154,9 @@ class SoftFrameLinear(SoftLinear):
         flat = free.into.flat(x.reshape(-1, free.in_features))
         return free.out.rows(self.on_flat(flat, lead)).reshape(*lead, free.out_features)
 
-    def _tell(self, x: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
+    def _note_all(self, x: Tensor, y: Tensor, lead: tuple[int, ...]) -> None:
         strict = self.strict
-        self.free.tell(x, y, lead)
+        self.free.note_all(x, y, lead)
         space = strict.weight_space
         assert isinstance(space, SchurWeights)
         for product in space.products():
@@ -240,7 +223,7 @@ def soft_gated(
     if free._recording:
         every = cat([functional.silu(v).flatten(1) for v in values.values()], -1)
         corrected = free.weight * every
-        free.tell(every, corrected, tuple(lead))
+        free.note_all(every, corrected, tuple(lead))
         return cat([_gated(v, gates.get(t)) for t, v in values.items()], -1) + corrected
     found = []
     weights = free.weight.split([v.shape[1] * v.shape[2] for v in values.values()])
@@ -266,13 +249,7 @@ def _gated(v: Tensor, gate: Tensor | None) -> Tensor:
 
 
 class Slot(NamedTuple):
-    """Some neighbouring features that a linear layer gives.
-
-    Args:
-        width: How many.
-        term: The term that they are, or gate.
-        is_gate: Which of both.
-    """
+    """Some neighbouring features that a linear layer gives."""
 
     width: int
     term: int

@@ -13,11 +13,9 @@ from torch.nn.modules.conv import _ConvNd
 from isotropy._run import evaluation_mode, require_memory
 from isotropy.nn._free_paths import CosetConv2d, SliceConv2d
 from isotropy.nn._group_conv import GroupConv2d
-from isotropy.nn._group_linear import GroupLinear
 from isotropy.nn._map_linear import MapLayer, MapLinear
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._soft_layers import FREE, STRICT
-from isotropy.nn._sparse_group_linear import SparseGroupLinear
 
 Lengths: TypeAlias = dict[str, Tensor | float]
 GRID_SUBGROUPS = _TO_TRANSLATIONS, _TO_P4 = "translations", "p4"
@@ -40,27 +38,19 @@ class Shapes(NamedTuple):
 
 
 def is_map_layer(layer: nn.Module) -> bool:
-    """Whether a layer is a constrained linear map between maps."""
-    known = (_ConvNd, GroupConv2d, GroupLinear, SparseGroupLinear)
-    return isinstance(layer, known) or (
-        isinstance(layer, MapLayer) and type(layer) is not MapLinear
-    )
+    """Whether a layer is a constrained linear map between maps.
+
+    Those of other libraries are recognised by ``weight_uses``: how often each weight is used.
+    """
+    if isinstance(layer, _ConvNd | GroupConv2d) or hasattr(layer, "weight_uses"):
+        return True
+    return isinstance(layer, MapLayer) and type(layer) is not MapLinear
 
 
 def observed(
     model: nn.Module, layers: Mapping[str, nn.Module], example: Tensor
 ) -> dict[str, tuple[Tensor, Tensor]]:
-    """What goes into some layers of a network, and what comes out, by name.
-
-    Args:
-        model: The network; it runs once, in evaluation mode.
-        layers: The layers.
-        example: Inputs of the network.
-
-    Raises:
-        TypeError: If the example is no tensor.
-        ValueError: If a layer sees inputs of several shapes.
-    """
+    """What goes into some layers of a network, and what comes out, by name."""
     if not isinstance(example, Tensor):
         raise TypeError(f"expected a tensor as the example, got {type(example).__name__}")
     found: dict[str, tuple[Tensor, Tensor]] = {}
@@ -87,16 +77,7 @@ def observed(
 
 
 def map_shapes(model: nn.Module, example: Tensor | None) -> dict[str, Shapes]:
-    """The shapes that the map layers of a network see, by name.
-
-    Args:
-        model: The network; it runs once, in evaluation mode.
-        example: Its inputs.
-
-    Raises:
-        TypeError: If the example is no tensor.
-        ValueError: If there are map layers and no example, or one sees maps of several sizes.
-    """
+    """The shapes that the map layers of a network see, by name."""
     layers = {name: layer for name, layer in model.named_modules() if is_map_layer(layer)}
     if not layers:
         return {}
@@ -113,17 +94,7 @@ def map_shapes(model: nn.Module, example: Tensor | None) -> dict[str, Shapes]:
 
 
 def shapes_of(name: str, layer: nn.Module, x: Tensor, y: Tensor) -> Shapes:
-    """The shapes of what a layer sees, without that of samples.
-
-    Args:
-        name: The layer's name, for messages.
-        layer: The layer.
-        x: What goes in.
-        y: What comes out.
-
-    Raises:
-        ValueError: If a convolution sees a single map, without an axis of samples.
-    """
+    """The shapes of what a layer sees, without that of samples."""
     if isinstance(layer, _ConvNd) and x.ndim != len(layer.kernel_size) + 2:
         raise ValueError(
             f"expected maps with an axis of samples at {name!r}, got shape {tuple(x.shape)}"
@@ -140,16 +111,7 @@ def soft_map_layer(
     into: str | None,
     start: float,
 ) -> PathSum | None:
-    """A map layer beside a flexible one; None where ``into`` is nothing that it can break to.
-
-    Args:
-        name: Its name, for messages.
-        layer: The layer.
-        shapes: What it sees.
-        variances: σ² of both paths.
-        into: "translations" or "p4" for group convolutions; all is free where None.
-        start: What the starting weights of the flexible path are multiplied by.
-    """
+    """A map layer beside a flexible one; None where ``into`` is nothing that it can break to."""
     like = next(layer.parameters())
     bias = any("bias" in part for part, _ in layer.named_parameters())
     if into is None:
@@ -209,19 +171,17 @@ def map_lengths(layer: nn.Module, shapes: Shapes) -> Lengths:
 
     That is ‖A‖² of the Toeplitz matrix A of a single weight. Those of different weights are
     orthogonal, unless a kernel or its padding meets the same place twice.
-
-    Args:
-        layer: A layer between maps.
-        shapes: What it sees.
     """
     if isinstance(layer, SliceConv2d | CosetConv2d):
         inner = map_lengths(layer.convolution, shapes)
         return {f"convolution.{name}": length for name, length in inner.items()}
-    if isinstance(layer, GroupConv2d | GroupLinear):
+    uses_by_name: Lengths | None = getattr(layer, "weight_uses", None)
+    if uses_by_name is not None:
+        return uses_by_name
+    if isinstance(layer, GroupConv2d):
         if layer.form not in ("full", "pointwise"):
             return {}  # products of two stages: no linear space of matrices
-        slices = layer.group.order if isinstance(layer, GroupConv2d) else layer.table.order
-        uses = float(slices * prod(shapes.out[2:]))
+        uses = float(layer.group.order * prod(shapes.out[2:]))
         return {name: uses for name, _ in layer.named_parameters()}
     if not isinstance(layer, _ConvNd):
         return {}

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from isotropy.bases import equivariant_basis
-from isotropy.groups import DirectProduct, Group, require_subgroup
+from isotropy.groups import DirectProduct, Group
+from isotropy.groups._subgroups import require_subgroup
 from isotropy.nn._coordinates import FlatSpace
 from isotropy.nn._emlp import EMLP, EMLPBlock
 from isotropy.nn._free_paths import FrameLinear, FreeLinear, FreeSwish
@@ -21,7 +22,8 @@ from isotropy.nn._path_sum import PathSum
 from isotropy.nn._schur_weights import SchurWeights
 from isotropy.nn._soft_layers import FREE, STRICT, SoftFrameLinear, SoftLinear
 from isotropy.nn._weight_spaces import WeightSpace
-from isotropy.reps import Rep, Term, layout_of, without_duals
+from isotropy.reps import Rep
+from isotropy.reps._layout import Term, layout_of, without_duals
 
 Subgroups: TypeAlias = Mapping[Group, Group]
 _STILL = 1e-12
@@ -48,11 +50,7 @@ class VectorSoftening:
     dtype: torch.dtype
 
     def layer(self, layer: nn.Module) -> nn.Module | None:
-        """A layer beside a flexible one; None where it is not one to be softened.
-
-        Args:
-            layer: The layer. An EMLP that works in the coordinates of a frame changes in place.
-        """
+        """A layer beside a flexible one; None where it is not one to be softened."""
         if isinstance(layer, EMLP) and layer.has_frame:
             return self._network(layer)
         if isinstance(layer, GatedNonlinearity | NormNonlinearity):
@@ -135,15 +133,7 @@ class VectorSoftening:
 
 
 def broken_to(model: nn.Module, subgroup: Group) -> dict[Group, Group]:
-    """Which group of a network's representations is to become which.
-
-    Args:
-        model: The network.
-        subgroup: What its symmetry is to be broken to.
-
-    Raises:
-        ValueError: If it is seen not to be a subgroup, or the network has no group.
-    """
+    """Which group of a network's representations is to become which."""
     reps = [
         rep
         for module in model.modules()
@@ -166,11 +156,7 @@ def broken_to(model: nn.Module, subgroup: Group) -> dict[Group, Group]:
 
 
 def vector_lengths(layer: nn.Module) -> dict[str, Tensor | float]:
-    """‖W‖² for one unit of each coefficient of a layer, by name; nothing for other layers.
-
-    Args:
-        layer: An equivariant or shared linear layer, or what ``make_equivariant`` made.
-    """
+    """‖W‖² for one unit of each coefficient of a layer, by name; nothing for other layers."""
     spaces: dict[str, object] = {}
     if isinstance(layer, StructuredLinear):
         spaces = {"coefficients": layer.weight_space, "bias_coefficients": layer.bias_space}

@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.nn._anchor_points import Anchors, anchors_for, grid_points
-from isotropy.nn._patch_gram import circular_gram
-from isotropy.nn._patches import padded
+from isotropy.nn._anchor_points import Anchors, grid_points
+from isotropy.nn._patches import circular_gram, padded
 from isotropy.nn._radial_basis import BasisKind, RadialBasis
 from isotropy.nn._recorder import RecordedModule
 
@@ -79,10 +78,9 @@ class SparseConv2d(RecordedModule):
                 f"{in_channels}, {out_channels} and {kernel_size}"
             )
         self.in_channels, self.out_channels, self.kernel_size = in_channels, out_channels, size
-        places = grid_points(size)
         self.basis = RadialBasis(
-            places,
-            anchors_for(places, anchors),
+            grid_points(size),
+            anchors,
             omega=omega,
             kind=basis,
             learn_anchors=learn_anchors,

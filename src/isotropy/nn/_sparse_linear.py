@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from math import sqrt
+from typing import Unpack
 
 import torch
 from torch import Tensor, nn
 
-from isotropy.nn._anchor_points import Anchors, anchors_for, exact_points, grid_points
+from isotropy.nn._anchor_points import Anchors, exact_points, grid_points
+from isotropy.nn._constants import Factory
 from isotropy.nn._map_linear import MapLayer, MapSize
 from isotropy.nn._radial_basis import BasisKind, RadialBasis
 
@@ -49,8 +51,7 @@ class SparseLinear(MapLayer):
             interpolating ones.
         learn_anchors: Whether anchors are parameters, too.
         bias: Whether there is a b; it starts at zero.
-        device: Where the parameters live.
-        dtype: Their precision.
+        **factory: ``device``, where the parameters live, and ``dtype``, their precision.
 
     Attributes:
         inner: u₂, shape (C', C, anchors of the input).
@@ -88,8 +89,7 @@ class SparseLinear(MapLayer):
         basis: BasisKind = "normalised",
         learn_anchors: bool = False,
         bias: bool = True,
-        device: torch.device | str | None = None,
-        dtype: torch.dtype | None = None,
+        **factory: Unpack[Factory],
     ) -> None:
         coordinates_in = _coordinates(size_in)
         coordinates_out = coordinates_in if size_out is None else _coordinates(size_out)
@@ -103,19 +103,18 @@ class SparseLinear(MapLayer):
         def basis_on(
             coordinates: Tensor | None, size: tuple[int, ...], anchors: Anchors
         ) -> RadialBasis:
-            points = grid_points(size) if coordinates is None else coordinates
             return RadialBasis(
-                points,
-                anchors_for(points, anchors, among=coordinates is not None),
+                grid_points(size) if coordinates is None else coordinates,
+                anchors,
+                among=coordinates is not None,
                 omega=omega,
                 kind=basis,
                 learn_anchors=learn_anchors,
-                device=device,
-                dtype=dtype,
+                **factory,
             )
 
         def empty(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.empty(shape, device=device, dtype=dtype))
+            return nn.Parameter(torch.empty(shape, **factory))
 
         self.inner_basis = basis_on(coordinates_in, self.size_in, anchors_in)
         self.outer_basis = basis_on(coordinates_out, self.size_out, anchors_out)

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import generator as make_generator
-from isotropy.equivariance import all_elements
+from isotropy.equivariance._elements_to_try import all_elements
 from isotropy.groups import LinearMap
-from isotropy.reps import Rep, Symmetry, parts_of_element
+from isotropy.reps import Rep, Symmetry
+from isotropy.reps._elements import parts_of_element
 
 LARGEST_EXACT = 1024
 _DEFAULT_SAMPLES = 8

@@ -1,4 +1,4 @@
-"""What the convolutions of torch tell of their operations."""
+"""The linear operations of torch's convolutions."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from isotropy.nn._patch_gram import circular_gram, zero_padded_gram
-from isotropy.nn._patches import every, patches
-from isotropy.nn._told import Told
+from isotropy.nn._patches import circular_gram, every, patches, zero_padded_gram
+from isotropy.nn._recorder import TorchOperations
 
 Convolution: TypeAlias = nn.Conv1d | nn.Conv2d | nn.Conv3d
 TransposedConvolution: TypeAlias = nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d
 
 
-def convolution(layer: Convolution, x: Tensor, y: Tensor) -> Told:
-    """Tell of a convolution: its kernel is multiplied with the patches of the input."""
+def convolution(layer: Convolution, x: Tensor, y: Tensor) -> TorchOperations:
+    """The operations of a convolution: its kernel is multiplied with the patches of the input."""
     axes = len(layer.kernel_size)
     if x.ndim != axes + 2:
         return
@@ -44,8 +43,8 @@ def convolution(layer: Convolution, x: Tensor, y: Tensor) -> Told:
     yield "bias", _ones(y), _output(axes)
 
 
-def transposed_convolution(layer: TransposedConvolution, x: Tensor, y: Tensor) -> Told:
-    """Tell of a transposed convolution: one of the input with zeros put between its places."""
+def transposed_convolution(layer: TransposedConvolution, x: Tensor, y: Tensor) -> TorchOperations:
+    """The operations of a transposed one: a convolution of the input with zeros in between."""
     axes = len(layer.kernel_size)
     if x.ndim != axes + 2:
         return

@@ -1,4 +1,4 @@
-"""Listening to the layers of torch, which cannot tell of their operations themselves."""
+"""Recording the layers of torch by hooks, since they cannot note their operations themselves."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 
-from isotropy.nn._recorder import LinearOperation, RecordedModule, Recording
-from isotropy.nn._told import Told
+from isotropy.nn._recorder import LinearOperation, RecordedModule, Recording, TorchOperations
 from isotropy.nn._torch_convolutions import convolution, transposed_convolution
 from isotropy.nn._torch_normalisations import (
     batch_norm,
@@ -19,11 +18,11 @@ from isotropy.nn._torch_normalisations import (
     rms_norm,
 )
 
-Teller: TypeAlias = Callable[[Any, Tensor, Tensor], Told]
+Describe: TypeAlias = Callable[[Any, Tensor, Tensor], TorchOperations]
 
 
-def linear(layer: nn.Linear, x: Tensor, y: Tensor) -> Told:
-    """Tell of y = x Wᵀ + b."""
+def linear(_layer: nn.Linear, x: Tensor, y: Tensor) -> TorchOperations:
+    """The operations of y = x Wᵀ + b."""
     if x.ndim < 2:
         return
     axes = ("position",) * (x.ndim - 2)
@@ -31,7 +30,7 @@ def linear(layer: nn.Linear, x: Tensor, y: Tensor) -> Told:
     yield "bias", y.new_ones(()).expand(*y.shape[:-1], 1), {"axes": axes}
 
 
-_TELLERS: dict[type[nn.Module], Teller] = {
+_DESCRIBED: dict[type[nn.Module], Describe] = {
     nn.Linear: linear,
     nn.Conv1d: convolution,
     nn.Conv2d: convolution,
@@ -60,10 +59,6 @@ def listen(model: nn.Module, operations: Recording) -> Iterator[None]:
     does not hold itself, such as a weight with a parametrisation, nor a call without an axis of
     samples.
 
-    Args:
-        model: A network.
-        operations: Where operations are kept.
-
     Example:
         >>> import torch
         >>> model = nn.Sequential(nn.Conv2d(3, 4, 3, padding="same"), nn.BatchNorm2d(4))
@@ -79,9 +74,9 @@ def listen(model: nn.Module, operations: Recording) -> Iterator[None]:
     handles = []
     try:
         for name, layer in model.named_modules():
-            teller = _teller(layer)
-            if teller is not None:
-                hook = _hook(teller, f"{name}." if name else "", operations)
+            describe = _description(layer)
+            if describe is not None:
+                hook = _hook(describe, f"{name}." if name else "", operations)
                 # first, so that the output is the layer's own and not what another hook made of it
                 handles.append(layer.register_forward_hook(hook, prepend=True, with_kwargs=True))
         yield
@@ -90,25 +85,25 @@ def listen(model: nn.Module, operations: Recording) -> Iterator[None]:
             handle.remove()
 
 
-def _teller(layer: nn.Module) -> Teller | None:
+def _description(layer: nn.Module) -> Describe | None:
     if isinstance(layer, RecordedModule):
         return None
-    for kind, teller in _TELLERS.items():
+    for kind, describe in _DESCRIBED.items():
         if isinstance(layer, kind):
             # another forward may use the parameters in another way
             own = getattr(layer.forward, "__func__", None)
-            return teller if own is kind.forward else None
+            return describe if own is kind.forward else None
     return None
 
 
 def _hook(
-    teller: Teller, prefix: str, operations: Recording
+    describe: Describe, prefix: str, operations: Recording
 ) -> Callable[[nn.Module, tuple[Any, ...], Mapping[str, Any], Tensor], Tensor]:
     def hook(
         layer: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Tensor
     ) -> Tensor:
         x = args[0] if args else kwargs["x" if isinstance(layer, nn.RMSNorm) else "input"]
-        for parameter, input, about in teller(layer, x, output):
+        for parameter, input, about in describe(layer, x, output):
             if layer._parameters.get(parameter) is not None:
                 operations.append(LinearOperation(prefix + parameter, input, output, **about))
         # what follows may work in place, and the gradient at the output would be lost with it

@@ -1,4 +1,4 @@
-"""What the normalisations of torch tell of their operations: a scale and a shift of each channel.
+"""The linear operations of torch's normalisations: a scale and a shift of each channel.
 
 Whatever they divide by, the scale γ multiplies what is normalised already: y = γ ⊙ x̂ + β.
 """
@@ -11,36 +11,34 @@ from typing import TypeAlias
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.nn._told import Told
+from isotropy.nn._recorder import TorchOperations
 
 BatchNorm: TypeAlias = nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d
 InstanceNorm: TypeAlias = nn.InstanceNorm1d | nn.InstanceNorm2d | nn.InstanceNorm3d
 
 
-def layer_norm(layer: nn.LayerNorm, x: Tensor, y: Tensor) -> Told:
-    """Tell of the scale and the shift of a ``LayerNorm``."""
+def layer_norm(layer: nn.LayerNorm, x: Tensor, y: Tensor) -> TorchOperations:
+    """Scale and shift of a ``LayerNorm``."""
     shape = layer.normalized_shape
     return _of_trailing(lambda x: functional.layer_norm(x, shape, eps=layer.eps), len(shape), x, y)
 
 
-def rms_norm(layer: nn.RMSNorm, x: Tensor, y: Tensor) -> Told:
-    """Tell of the scale of an ``RMSNorm``."""
+def rms_norm(layer: nn.RMSNorm, x: Tensor, y: Tensor) -> TorchOperations:
+    """The scale of an ``RMSNorm``."""
     shape = layer.normalized_shape
     return _of_trailing(lambda x: functional.rms_norm(x, shape, eps=layer.eps), len(shape), x, y)
 
 
-def group_norm(layer: nn.GroupNorm, x: Tensor, y: Tensor) -> Told:
-    """Tell of the scale and the shift of a ``GroupNorm``."""
+def group_norm(layer: nn.GroupNorm, x: Tensor, y: Tensor) -> TorchOperations:
+    """Scale and shift of a ``GroupNorm``."""
     groups, eps = layer.num_groups, layer.eps
     return _of_channels(lambda x: functional.group_norm(x, groups, eps=eps), x, y)
 
 
-def batch_norm(layer: BatchNorm, x: Tensor, y: Tensor) -> Told:
-    """Tell of the scale and the shift of a batch norm, by whichever statistics it took."""
-    mean, variance, eps = None, None, layer.eps
-    if not layer.training and layer.running_mean is not None and layer.running_var is not None:
-        # training goes on with them in place
-        mean, variance = layer.running_mean.clone(), layer.running_var.clone()
+def batch_norm(layer: BatchNorm, x: Tensor, y: Tensor) -> TorchOperations:
+    """Scale and shift of a batch norm, by whichever statistics it took."""
+    mean, variance = _running(layer)
+    eps = layer.eps
 
     def normalised(x: Tensor) -> Tensor:
         return functional.batch_norm(x, mean, variance, training=mean is None, eps=eps)
@@ -48,13 +46,12 @@ def batch_norm(layer: BatchNorm, x: Tensor, y: Tensor) -> Told:
     return _of_channels(normalised, x, y)
 
 
-def instance_norm(layer: InstanceNorm, x: Tensor, y: Tensor) -> Told:
-    """Tell of the scale and the shift of an instance norm, by whichever statistics it took."""
+def instance_norm(layer: InstanceNorm, x: Tensor, y: Tensor) -> TorchOperations:
+    """Scale and shift of an instance norm, by whichever statistics it took."""
     if x.ndim == layer._get_no_batch_dim():
         return iter(())
-    mean, variance, eps = None, None, layer.eps
-    if not layer.training and layer.running_mean is not None and layer.running_var is not None:
-        mean, variance = layer.running_mean.clone(), layer.running_var.clone()
+    mean, variance = _running(layer)
+    eps = layer.eps
 
     def normalised(x: Tensor) -> Tensor:
         return functional.instance_norm(x, mean, variance, use_input_stats=mean is None, eps=eps)
@@ -62,10 +59,16 @@ def instance_norm(layer: InstanceNorm, x: Tensor, y: Tensor) -> Told:
     return _of_channels(normalised, x, y)
 
 
+def _running(layer: BatchNorm | InstanceNorm) -> tuple[Tensor, Tensor] | tuple[None, None]:
+    if layer.training or layer.running_mean is None or layer.running_var is None:
+        return None, None
+    return layer.running_mean.clone(), layer.running_var.clone()  # training goes on in place
+
+
 def _of_trailing(
     normalised: Callable[[Tensor], Tensor], trailing: int, x: Tensor, y: Tensor
-) -> Told:
-    """Tell of one scale for each entry of the last axes."""
+) -> TorchOperations:
+    """One scale for each entry of the last axes."""
     if x.ndim <= trailing:
         return
     axes = ("position",) * (x.ndim - trailing - 1)
@@ -76,8 +79,8 @@ def _of_trailing(
     yield from _scale_and_shift(normalised, flat, axes, x, y)
 
 
-def _of_channels(normalised: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> Told:
-    """Tell of one scale for each channel, the second axis."""
+def _of_channels(normalised: Callable[[Tensor], Tensor], x: Tensor, y: Tensor) -> TorchOperations:
+    """One scale for each channel, the second axis."""
     spatial = x.ndim - 2
     axes = ("space",) * (spatial > 0)
 
@@ -93,7 +96,7 @@ def _scale_and_shift(
     axes: tuple[str, ...],
     x: Tensor,
     y: Tensor,
-) -> Told:
+) -> TorchOperations:
     def spread(x: Tensor) -> Tensor:
         return rows(normalised(x)).unsqueeze(-1)
 

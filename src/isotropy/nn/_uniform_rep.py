@@ -20,6 +20,7 @@ def uniform_rep(channels: int, group: Group) -> Rep:
         group: The group.
 
     Raises:
+        TypeError: If the group is none.
         ValueError: If there are too few channels for even one vector.
 
     Example:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from math import prod
 from pathlib import Path
@@ -12,9 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy._run import atomic_write
 from isotropy.bases import Basis
-from isotropy.reps import Leaf, Product, Rep
+from isotropy.report._figure_files import png_path, save_figure
+from isotropy.reps import Product, Rep
+from isotropy.reps._leaves import Leaf
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,14 +23,14 @@ LARGEST_PICTURE = 25_000_000
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-def plot_basis(basis: Basis, path: str | Path) -> Path:
+def plot_basis(basis: Basis | Sequence[tuple[str, Basis]], path: str | Path) -> Path:
     """Draw a basis as a matrix and write it as a PNG file.
 
     Entries with the same colour are equal in every symmetric matrix, up to sign where the
     colour is darker; white entries vanish.
 
     Args:
-        basis: What to draw.
+        basis: What to draw; or several bases side by side, each with its title.
         path: Where to write it; must end in .png.
 
     Returns:
@@ -38,26 +38,25 @@ def plot_basis(basis: Basis, path: str | Path) -> Path:
 
     Raises:
         ValueError: If the path does not end in .png, or there are too many entries to draw.
+
+    Example:
+        >>> import tempfile
+        >>> from isotropy import V, equivariant_basis
+        >>> from isotropy.groups import Z
+        >>> basis = equivariant_basis((V >> V)(Z(4)))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     plot_basis([("circulant", basis)], f"{folder}/basis.png").name
+        'basis.png'
     """
-    return plot_bases([(str(basis.rep), basis)], path)
-
-
-def plot_bases(titled: Sequence[tuple[str, Basis]], path: str | Path) -> Path:
-    """Draw several bases side by side, each with its title, and write one PNG file."""
     from matplotlib.figure import Figure
 
-    path = Path(path)
-    if path.suffix.lower() != ".png":
-        raise ValueError(f"expected a picture file that ends in .png, got {str(path)!r}")
+    path = png_path(path)
+    titled = [(str(basis.rep), basis)] if isinstance(basis, Basis) else basis
     figure = Figure(figsize=(3.6 * len(titled), 4.0), layout="constrained")
     axes = figure.subplots(1, len(titled), squeeze=False)[0]
-    for axis, (title, basis) in zip(axes, titled, strict=True):
-        _draw(axis, title, basis)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150, bbox_inches="tight")
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    for axis, (title, one) in zip(axes, titled, strict=True):
+        _draw(axis, title, one)
+    return save_figure(figure, path, tight=True)
 
 
 def matrix_shape(rep: Rep) -> tuple[int, int]:

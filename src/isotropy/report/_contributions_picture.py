@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isotropy._run import atomic_write
 from isotropy.equivariance import LayerContribution, Layerwise, Measurement
+from isotropy.report._figure_files import png_path, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,9 +67,7 @@ def plot_contributions(
     """
     from matplotlib.figure import Figure
 
-    path = Path(path)
-    if path.suffix.lower() != ".png":
-        raise ValueError(f"expected a picture file that ends in .png, got {str(path)!r}")
+    path = png_path(path)
     panels = _panels(found)
     bars = sum(map(len, panels.values()))
     named = bars <= _MOST_NAMED_BARS
@@ -82,11 +79,7 @@ def plot_contributions(
         _draw(axis, action, results, percent, named)
     axes[0].set_ylabel("share of all contributions (%)" if percent else _LABEL)
     _legend(axes[-1], panels)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150, bbox_inches="tight")
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    return save_figure(figure, path, tight=True)
 
 
 _LABEL = "contribution to L  (E‖C‖ / √K)"

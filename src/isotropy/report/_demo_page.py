@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from isotropy.report._answer import answer_of
 from isotropy.report._document import document, html_path, write_document
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 _HEADING = re.compile(r"(</?h)([2-5])\b")
 
 
-@dataclass(frozen=True, eq=False)
-class DemoCase:
+class DemoCase(NamedTuple):
     """One search, as a part of a page.
 
     Args:
@@ -43,7 +41,7 @@ class DemoCase:
 
 
 def demo_page(
-    cases: Iterable[tuple[str, Findings] | tuple[str, Findings, str] | DemoCase],
+    cases: Iterable[tuple[Any, ...]],
     *,
     title: str = "Symmetries found",
     words: str = "",
@@ -51,7 +49,7 @@ def demo_page(
     """One HTML page about several searches, with all that it needs inside.
 
     Args:
-        cases: The searches: each a ``DemoCase``, or a tuple of its first two or three values.
+        cases: The searches: each as the values of a ``DemoCase``, the first two or more.
         title: The heading.
         words: What comes below it.
 
@@ -67,7 +65,7 @@ def demo_page(
     plots = Plots()
     contents, parts = [], []
     for number, one in enumerate(cases, 1):
-        case = one if isinstance(one, DemoCase) else DemoCase(*one)
+        case = DemoCase(*one)
         found, place = as_findings(case.findings), f"case-{number}"
         contents.append(
             f"<li><a href='#{place}'>{escape(case.title)}</a><p>{escape(answer_of(found))}</p></li>"
@@ -85,16 +83,17 @@ def demo_page(
 
 
 def write_demo_page(
-    cases: Iterable[tuple[str, Findings] | tuple[str, Findings, str] | DemoCase],
+    cases: Iterable[tuple[Any, ...]],
     path: str | Path,
     **words: str,
 ) -> Path:
-    """Write the page of ``demo_page`` to a file that ends in .html.
+    """Write one HTML page about several searches, with all that it needs inside.
 
     Args:
-        cases: The searches.
-        path: Where to write it.
-        words: ``title`` and ``words`` of ``demo_page``.
+        cases: The searches, each a tuple: its heading, the findings, and if you like the data in
+            a phrase and the folder where the findings are saved.
+        path: Where to write it, a file that ends in .html.
+        words: ``title``, the heading of the page, and ``words`` that come below it.
 
     Returns:
         The path written.

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from isotropy.report._matrix_plot import matrix_numbers, matrix_plot
-from isotropy.report._motion_words import (
+from isotropy.report._flow_words import (
     EXACT,
     Array,
     in_words,
@@ -18,6 +17,7 @@ from isotropy.report._motion_words import (
     squares_in_words,
     without_rounding,
 )
+from isotropy.report._matrix_plot import matrix_numbers, matrix_plot
 from isotropy.report._number_words import three_digits, true_minus
 from isotropy.report._plots import Plots
 

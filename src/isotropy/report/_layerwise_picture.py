@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from isotropy._run import atomic_write
+from isotropy.report._figure_files import png_path, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,9 +65,7 @@ def plot_layers(result: LayerwiseResult, path: str | Path) -> Path:
     """
     from matplotlib.figure import Figure
 
-    path = Path(path)
-    if path.suffix.lower() != ".png":
-        raise ValueError(f"expected a picture file that ends in .png, got {str(path)!r}")
+    path = png_path(path)
     if not result.types:
         raise ValueError("expected layers to draw, got none")
     colours = _colours(name for layer in result.types.values() for name in layer.paths)
@@ -87,11 +84,7 @@ def plot_layers(result: LayerwiseResult, path: str | Path) -> Path:
         is_lowest = k + across >= len(result.types)
         axis.tick_params(labelleft=k % across == 0, labelbottom=is_lowest)
         axis.set_xlabel("epoch" if is_lowest else "", fontsize=_LETTER)
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150, bbox_inches="tight")
-    with atomic_write(path) as file:
-        file.write(buffer.getvalue())
-    return path
+    return save_figure(figure, path, tight=True)
 
 
 def _colours(paths: Iterable[str]) -> dict[str, str]:

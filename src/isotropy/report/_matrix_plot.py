@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from isotropy.report._motion_words import Array, short_name, without_rounding
+from isotropy.report._flow_words import Array, short_name, without_rounding
 from isotropy.report._number_words import three_digits
 from isotropy.report._plots import Plots, numbers_below, plot_axis, plot_text
 

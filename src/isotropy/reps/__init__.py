@@ -2,4 +2,12 @@
 
 from isotropy._run._lazy_names import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__)
+_MOVED = {
+    "isotropy.reps._elements": "parts_of_algebra parts_of_element",
+    "isotropy.reps._layout": "Layout Term layout_of without_duals",
+    "isotropy.reps._leaves": "Determinant Leaf Vector",
+    "isotropy.reps._placed": "Rebased Selected",
+}
+_DEPRECATED = {old: f"{now}:{old}" for now, names in _MOVED.items() for old in names.split()}
+
+__getattr__, __dir__, __all__ = lazy_names(__name__, _DEPRECATED)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from isotropy.groups import BlockDiagonal, Group, Kron, KronSum, LinearMap, Monomial, Zero
+from isotropy.groups import Group, LinearMap, Monomial
+from isotropy.groups._compound import BlockDiagonal, Kron, KronSum
+from isotropy.groups._maps import Zero
 from isotropy.reps._rep import Key, Rep, atom
 
 

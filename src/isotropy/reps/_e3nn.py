@@ -52,6 +52,7 @@ class Irrep(Leaf):
         return f"L{self.degree}{'e' if self.parity > 0 else 'o'}"
 
     def _with(self, group: Group | None, *, dual: bool) -> Irrep:
+        del dual  # real and orthogonal
         return Irrep(self.degree, self.parity, group)
 
     @property
@@ -203,6 +204,7 @@ def to_e3nn(rep: Rep) -> tuple[Any, Tensor]:
         Q ρ(g) Qᵀ = ``irreps.D_from_matrix(g)``: features carry over as ``x @ Q.T``.
 
     Raises:
+        TypeError: If it is no representation.
         ValueError: If it is of another group, or not orthogonal.
         ImportError: If e3nn is not installed.
 

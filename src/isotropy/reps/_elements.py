@@ -6,7 +6,9 @@ from typing import Any
 
 from torch import Tensor
 
-from isotropy.groups import Dense, DirectProduct, Group, Kron, KronSum, LinearMap, as_linear_map
+from isotropy.groups import Dense, DirectProduct, Group, LinearMap
+from isotropy.groups._compound import Kron, KronSum
+from isotropy.groups._given import as_linear_map
 
 
 def parts_of_element(group: Group | None, g: Any) -> dict[Group, LinearMap]:

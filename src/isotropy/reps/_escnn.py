@@ -13,17 +13,9 @@ from scipy.spatial.transform import Rotation
 from torch import Tensor
 
 from isotropy._run import require_memory
-from isotropy.groups import (
-    SO,
-    Dense,
-    Group,
-    LinearMap,
-    Monomial,
-    O,
-    Zero,
-    as_linear_map,
-    digest,
-)
+from isotropy.groups import SO, Dense, Group, LinearMap, Monomial, O
+from isotropy.groups._given import as_linear_map
+from isotropy.groups._maps import Zero, digest
 from isotropy.reps._leaves import Leaf
 from isotropy.reps._rep import Key, Rep
 
@@ -51,6 +43,7 @@ class TabledRep(Leaf):
         return self.name
 
     def _with(self, group: Group | None, *, dual: bool) -> TabledRep:
+        del dual  # T says what the dual is
         return TabledRep(self.name, self.table, self.identity, group or self._bound_group())
 
     @property
@@ -70,7 +63,7 @@ class TabledRep(Leaf):
         images = self.table[element.index[..., self.identity]]
         return as_linear_map(images) if images.ndim == 2 else _as_batch(images)
 
-    def _drho(self, a: Mapping[Group, LinearMap]) -> LinearMap:
+    def _drho(self, _a: Mapping[Group, LinearMap]) -> LinearMap:
         return Zero(self.size())
 
     def _key(self) -> Key:
@@ -100,6 +93,7 @@ class IntegratedRep(Leaf):
         return self.name
 
     def _with(self, group: Group | None, *, dual: bool) -> IntegratedRep:
+        del dual  # T says what the dual is
         return IntegratedRep(self.name, self.algebra, self.reflection, group or self._bound_group())
 
     @property
@@ -209,6 +203,7 @@ def to_escnn(rep: Rep, group: Any, *, name: str | None = None) -> Any:
         name: What escnn calls it; the text of ``rep`` where none is given.
 
     Raises:
+        TypeError: If it is no representation.
         ValueError: If the group is continuous, or not the one that ``rep`` is of.
         ImportError: If escnn is not installed.
 

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise, permutations
 
 import torch
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from isotropy.groups import Group, MapLike, Z, as_linear_map
+from isotropy.groups import Group, MapLike, Z
+from isotropy.groups._given import as_linear_map
 from isotropy.reps._leaves import Block, Pseudoscalar, Scalar, V
 from isotropy.reps._rep import Rep
 
@@ -81,6 +80,9 @@ def _decomposed(
     discrete: list[Tensor], algebra: list[Tensor]
 ) -> tuple[Group, list[tuple[Rep, list[int]]]]:
     """The group on its distinct blocks, and the blocks of all columns."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
     size = len((discrete + algebra)[0])
     linked = sum((m.abs() for m in discrete + algebra), torch.eye(size, dtype=torch.float64))
     links = csr_array((linked > _ZERO).numpy())

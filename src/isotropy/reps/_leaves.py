@@ -9,7 +9,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from isotropy.groups import Dense, Group, LinearMap, Monomial, Operator, Zero, as_linear_map
+from isotropy.groups import Dense, Group, LinearMap, Monomial, Operator
+from isotropy.groups._given import as_linear_map
+from isotropy.groups._maps import Zero
 from isotropy.reps._algebra import Product, Sum
 from isotropy.reps._rep import Key, Rep
 
@@ -61,7 +63,7 @@ class Leaf(Rep):
         return (*self._kind(), self.dual, self.leaf_group)
 
     def _kind(self) -> Key:
-        """What tells this kind of leaf from others that may be written alike."""
+        """What tells this kind of leaf from others that may be written the same."""
         return (type(self).__module__, type(self).__qualname__, self._name())
 
     def _text(self, silent: Group | None) -> str:
@@ -120,7 +122,7 @@ class RegularRep(Leaf):
     def __init__(
         self, group: Group | None = None, *, dual: bool = False, of: Group | None = None
     ) -> None:
-        # a permutation representation is its own dual
+        del dual  # a permutation representation is its own
         super().__init__(group, dual=False)
         self.of = of or group
 
@@ -138,7 +140,7 @@ class RegularRep(Leaf):
     def _rho(self, g: Mapping[Group, LinearMap]) -> LinearMap:
         return self._table_group().element_table.left_multiplication(self._part(g))
 
-    def _drho(self, a: Mapping[Group, LinearMap]) -> LinearMap:
+    def _drho(self, _a: Mapping[Group, LinearMap]) -> LinearMap:
         return Zero(self.size())  # a finite group has no Lie algebra; its part of one is zero
 
     def _rebind(self, subgroups: Mapping[Group, Group]) -> Rep:
@@ -228,7 +230,7 @@ class CustomRep(Leaf):
     dρ(A) = d/dt ρ(1 + tA) at t = 0 (thesis A.1.6).
 
     Args:
-        name: How it is written; ``parse_rep`` reads it back when told of it.
+        name: How it is written; ``parse_rep`` reads it back when given it.
         function: g ↦ ρ(g), from a matrix (d, d) to a matrix (m, m), written in torch.
 
     Example:

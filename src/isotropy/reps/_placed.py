@@ -7,16 +7,10 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from isotropy.groups import (
-    BlockDiagonal,
-    Chain,
-    Dense,
-    Group,
-    LinearMap,
-    Monomial,
-    Zero,
-    require_invertible,
-)
+from isotropy.groups import Dense, Group, LinearMap, Monomial
+from isotropy.groups._compound import BlockDiagonal, Chain
+from isotropy.groups._group import require_invertible
+from isotropy.groups._maps import Zero
 from isotropy.reps._rep import Key, Rep, atom
 
 

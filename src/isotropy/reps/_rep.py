@@ -8,7 +8,9 @@ from typing import Any, TypeAlias
 
 from torch import Tensor
 
-from isotropy.groups import DirectProduct, Group, LinearMap, as_linear_map, require_subgroup
+from isotropy.groups import DirectProduct, Group, LinearMap
+from isotropy.groups._given import as_linear_map
+from isotropy.groups._subgroups import require_subgroup
 from isotropy.reps._elements import parts_of_algebra, parts_of_element
 
 Key: TypeAlias = tuple[Any, ...]
@@ -82,6 +84,7 @@ class Rep(ABC):
         """Bind to a group whatever is not bound yet.
 
         Raises:
+            TypeError: If it is no group.
             ValueError: If part of it is bound to a group that is neither ``group`` nor one of
                 its factors.
         """

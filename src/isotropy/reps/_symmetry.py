@@ -9,16 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy.groups import (
-    DirectProduct,
-    Group,
-    LinearMap,
-    Reader,
-    read_group,
-    require_subgroup,
-)
+from isotropy.groups import DirectProduct, Group, LinearMap
+from isotropy.groups._parse_group import read_group
+from isotropy.groups._subgroups import require_subgroup
+from isotropy.groups._text import Reader
 from isotropy.reps._elements import parts_of_element
-from isotropy.reps._parse import read_rep
+from isotropy.reps._parse_rep import read_rep
 from isotropy.reps._rep import Rep
 
 _FORMAT = 1

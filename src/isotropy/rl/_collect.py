@@ -173,7 +173,7 @@ def _in_turn(values: Array) -> Array:
 def _chooser(env: Any, policy: Any, seed: int) -> Callable[[Array], Any]:
     if policy is None:
         env.action_space.seed(seed)
-        return lambda state: env.action_space.sample()
+        return lambda _state: env.action_space.sample()
     predict = getattr(policy, "predict", None)
     if predict is not None:
         return lambda state: predict(state, deterministic=False)[0]

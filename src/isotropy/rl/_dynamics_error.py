@@ -51,7 +51,7 @@ def dynamics_error(
 
     Args:
         env: An id of ``known_environments()`` or a gymnasium environment.
-        symmetry: The symmetry, or one of the names of ``environment_symmetries(env)``; by default
+        symmetry: The symmetry, or one of the names of ``known_environments()[id]``; by default
             ``environment_symmetry(env)``.
         states: Observations to start from, shape (n, width); by default from episodes.
         n: The number of states, where none are given.

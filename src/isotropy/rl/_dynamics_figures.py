@@ -1,4 +1,4 @@
-"""What is said of how far a simulator commutes with a symmetry."""
+"""The result of ``dynamics_error``: how far a simulator commutes with a symmetry."""
 
 from __future__ import annotations
 

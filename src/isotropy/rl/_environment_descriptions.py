@@ -5,12 +5,11 @@ Axes are those of the joints in the models that come with gymnasium; signs follo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 
-from isotropy.rl._environment_symmetry import EnvironmentSymmetry, Holds, described_symmetry
-from isotropy.rl._layout import EntryLayout
+from isotropy.rl._environment_symmetry import EnvironmentSymmetry, Holds
 from isotropy.rl._parts import (
     Axis,
     Part,
@@ -22,12 +21,6 @@ from isotropy.rl._parts import (
     scalar,
     slide,
     vector,
-)
-from isotropy.rl._thesis_representations import (
-    ant_without_signs,
-    humanoid_with_exchanged_axes,
-    swimmer_with_equal_velocities,
-    swimmer_with_exchanged_joints,
 )
 from isotropy.rl._transformations import Transformation, body_turn, mirror, world_rotation
 
@@ -56,32 +49,26 @@ class Description:
         observation: The parts of its observation.
         action: The parts of its action.
         transformations: By the name of each symmetry its generators; the first is the default.
-        thesis: Symmetries that are no transformation of the body, by name; they hold poorly.
-        holds: How far those of the body do, by name; "exactly" where it is not said.
+        holds: How far they hold, by name; "exactly" where nothing else stands.
         options: With what ``gymnasium.make`` gives this observation, where not by default.
     """
 
     observation: list[Part]
     action: list[Part]
     transformations: Mapping[str, list[Transformation]]
-    thesis: Mapping[str, Callable[[], EnvironmentSymmetry]] = field(default_factory=dict)
     holds: Mapping[str, Holds] = field(default_factory=dict)
     options: Mapping[str, bool] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
         """The names of its symmetries, the default first."""
-        return [*self.transformations, *self.thesis]
+        return list(self.transformations)
 
     def symmetry(self, name: str) -> EnvironmentSymmetry:
         """The symmetry of a name."""
-        if name in self.thesis:
-            seen, done = (EntryLayout(side).entry_names for side in (self.observation, self.action))
-            found = self.thesis[name]()
-            return replace(found, observation_names=seen, action_names=done, holds="poorly")
         holds = self.holds.get(name, "exactly")
         generators = self.transformations[name]
-        return described_symmetry(self.observation, self.action, generators, holds=holds)
+        return EnvironmentSymmetry.described(self.observation, self.action, generators, holds=holds)
 
 
 @cache
@@ -170,10 +157,6 @@ def _swimmer() -> Description:
         _moving([hinge("front", "z"), *joints], [vector("velocity", "xy")]),
         joints,
         {"mirror": [mirror("y")]},
-        {
-            "thesis": swimmer_with_equal_velocities,
-            "thesis front/back": swimmer_with_exchanged_joints,
-        },
     )
 
 
@@ -194,7 +177,6 @@ def _ant(options: Mapping[str, bool]) -> Description:
             "world rotation": [world_rotation("z")],
             "D(4) with world rotation": [_ANT_TURN, _ANT_MIRROR, world_rotation("z")],
         },
-        {"thesis": ant_without_signs},
         # contacts with pyramids of friction know directions, so these hold but for some of them
         dict.fromkeys(["world rotation", "D(4) with world rotation"], "in dynamics only"),
         options,
@@ -214,7 +196,6 @@ def _humanoid() -> Description:
             "world rotation": [world_rotation("z")],
             "mirror with world rotation": [mirror("y"), world_rotation("z")],
         },
-        {"thesis": humanoid_with_exchanged_axes},
         # hips and knees of the two sides differ a little in the model
         {
             "mirror": "approximately",

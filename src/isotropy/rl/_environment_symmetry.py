@@ -12,8 +12,9 @@ from torch import Tensor
 
 from isotropy.groups import Group, LinearMap, MapLike, abstract_name
 from isotropy.reps import Rep, Scalar, Symmetry, joint_action
+from isotropy.rl._entry_layout import EntryLayout
 from isotropy.rl._finding_blocks import finding_blocks
-from isotropy.rl._layout import EntryLayout
+from isotropy.rl._magnitudes import magnitudes
 from isotropy.rl._parts import Part
 from isotropy.rl._symmetry_table import entry_table, turns_quaternions_round
 from isotropy.rl._transformations import Transformation
@@ -31,8 +32,8 @@ class EnvironmentSymmetry:
 
         s' = f(s, a)   ⟹   ρ_s(g) s' = f(ρ_s(g) s, ρ_a(g) a)
 
-    Made from a description (``described_symmetry``), from matrices (``of``), from what was found in
-    a log (``found``), or taken from the list of known environments (``environment_symmetry``).
+    Made from a description (``described``), from matrices (``of``), from what was found in a log
+    (``found``), or taken from the list of known environments (``environment_symmetry``).
 
     Args:
         group: The group. Where an observation has quaternions, q and −q mean the same; turns of the
@@ -82,7 +83,7 @@ class EnvironmentSymmetry:
             action: The same on actions.
             observation_algebra: For each continuous generator its matrix.
             action_algebra: The same on actions.
-            name: What to call it; by default told from the group.
+            name: What to call it; by default that of the group.
             generators: What each generator does, in words.
             observation_names: A name for each entry of an observation.
             action_names: A name for each entry of an action.
@@ -107,6 +108,64 @@ class EnvironmentSymmetry:
             None if observation_names is None else tuple(observation_names),
             None if action_names is None else tuple(action_names),
             holds,
+        )
+
+    @staticmethod
+    def described(
+        observation: Iterable[Part | Sequence[Part]],
+        action: Iterable[Part | Sequence[Part]],
+        transformations: Sequence[Transformation] | Transformation,
+        *,
+        name: str | None = None,
+        holds: Holds | None = None,
+    ) -> EnvironmentSymmetry:
+        """From what observations and actions are made of.
+
+        Args:
+            observation: The parts of an observation, in order.
+            action: The parts of an action, in order.
+            transformations: The generators: ``mirror``, ``body_turn``, ``world_rotation``.
+            name: What to call it; by default that of the group.
+            holds: How far it is known to hold.
+
+        Raises:
+            ValueError: If a transformation takes a part to what is not described, or exchanges
+                words that no part has.
+
+        Example:
+            >>> from isotropy.rl import hinge, mirror, scalar, vector
+            >>> observation = [
+            ...     scalar("height"),
+            ...     vector("velocity"),
+            ...     hinge("left knee", "y"),
+            ...     hinge("right knee", "y"),
+            ... ]
+            >>> torques = [hinge("left knee", "y"), hinge("right knee", "y")]
+            >>> print(EnvironmentSymmetry.described(observation, torques, mirror("y")))
+            Z(2): 3*Scalar+Pseudoscalar+V (observation), V (action)
+        """
+        chosen = (
+            [transformations]
+            if isinstance(transformations, Transformation)
+            else list(transformations)
+        )
+        if not chosen:
+            raise ValueError("expected at least one transformation, such as mirror('y'), got none")
+        sides = EntryLayout(observation), EntryLayout(action)
+        names = dict.fromkeys(part.name for side in sides for part in side.parts)
+        chosen = [transformation.among(names) for transformation in chosen]
+        discrete = [t for t in chosen if not t.continuous]
+        continuous = [t for t in chosen if t.continuous]
+        return EnvironmentSymmetry.of(
+            [sides[0].matrix(t) for t in discrete],
+            [sides[1].matrix(t) for t in discrete],
+            observation_algebra=[sides[0].matrix(t) for t in continuous],
+            action_algebra=[sides[1].matrix(t) for t in continuous],
+            name=name or _physical_name(discrete, continuous, sides),
+            generators=[t.name for t in (*discrete, *continuous)],
+            observation_names=sides[0].entry_names,
+            action_names=sides[1].entry_names,
+            holds=holds,
         )
 
     @staticmethod
@@ -156,6 +215,15 @@ class EnvironmentSymmetry:
     def transition(self) -> Symmetry:
         """Of a transition: observation and action to the next observation."""
         return Symmetry(self.group, self.observation + self.action, self.observation)
+
+    @cached_property
+    def action_magnitudes(self) -> Rep:
+        """How magnitudes of actions transform, such as standard deviations: without signs.
+
+        Raises:
+            ValueError: If the group mixes entries of actions, not just exchanging them.
+        """
+        return magnitudes(self.action)
 
     @property
     def observation_size(self) -> int:
@@ -207,77 +275,20 @@ class EnvironmentSymmetry:
             # blocks of a group's own matrices mean nothing to a reader
             plain = len(text) <= _LONGEST and "Block" not in text
             texts.append(f"{text if plain else f'{rep.size()} entries'} ({what})")
-        said = [f"{self.name}: {', '.join(texts)}"]
+        parts = [f"{self.name}: {', '.join(texts)}"]
         if self.holds is not None:
-            said.append(f"holds {self.holds}")
+            parts.append(f"holds {self.holds}")
         if self.group.is_discrete and self.observation_names is not None:
             elements = self.matrices(self.elements())
             if turns_quaternions_round(self.observation_names, *elements):
-                said.append(f"{len(elements[0])} elements, as q and −q are one orientation")
-        return "; ".join(said)
+                parts.append(f"{len(elements[0])} elements, as q and −q are one orientation")
+        return "; ".join(parts)
 
     def __repr__(self) -> str:
         return (
             f"{type(self).__name__}({self.name!r}, observation_size={self.observation_size}, "
             f"action_size={self.action_size})"
         )
-
-
-def described_symmetry(
-    observation: Iterable[Part | Sequence[Part]],
-    action: Iterable[Part | Sequence[Part]],
-    transformations: Sequence[Transformation] | Transformation,
-    *,
-    name: str | None = None,
-    holds: Holds | None = None,
-) -> EnvironmentSymmetry:
-    """The symmetry of an environment from what its observation and action are made of.
-
-    Args:
-        observation: The parts of an observation, in order.
-        action: The parts of an action, in order.
-        transformations: The generators: ``mirror``, ``body_turn``, ``world_turn``,
-            ``world_rotation``.
-        name: What to call it; by default told from the group.
-        holds: How far it is known to hold.
-
-    Raises:
-        ValueError: If a transformation takes a part to what is not described, or exchanges words
-            that no part has.
-
-    Example:
-        >>> from isotropy.rl import hinge, mirror, scalar, vector
-        >>> observation = [
-        ...     scalar("height"),
-        ...     vector("velocity"),
-        ...     hinge("left knee", "y"),
-        ...     hinge("right knee", "y"),
-        ... ]
-        >>> torques = [hinge("left knee", "y"), hinge("right knee", "y")]
-        >>> print(described_symmetry(observation, torques, mirror("y")))
-        Z(2): 3*Scalar+Pseudoscalar+V (observation), V (action)
-    """
-    chosen = (
-        [transformations] if isinstance(transformations, Transformation) else list(transformations)
-    )
-    if not chosen:
-        raise ValueError("expected at least one transformation, such as mirror('y'), got none")
-    sides = EntryLayout(observation), EntryLayout(action)
-    names = dict.fromkeys(part.name for side in sides for part in side.parts)
-    chosen = [transformation.among(names) for transformation in chosen]
-    discrete = [t for t in chosen if not t.continuous]
-    continuous = [t for t in chosen if t.continuous]
-    return EnvironmentSymmetry.of(
-        [sides[0].matrix(t) for t in discrete],
-        [sides[1].matrix(t) for t in discrete],
-        observation_algebra=[sides[0].matrix(t) for t in continuous],
-        action_algebra=[sides[1].matrix(t) for t in continuous],
-        name=name or _physical_name(discrete, continuous, sides),
-        generators=[t.name for t in (*discrete, *continuous)],
-        observation_names=sides[0].entry_names,
-        action_names=sides[1].entry_names,
-        holds=holds,
-    )
 
 
 def _physical_name(

@@ -46,7 +46,7 @@ def finding_blocks(finding: Finding) -> tuple[int, list[Tensor], list[Tensor]]:
         whole[:n, :n] -= moved
         if bool(whole[:n].any()) or bool(m[n:, :n].any()):
             raise ValueError(
-                "expected a symmetry that moves s and s′ − s alike and keeps actions apart, got "
+                "expected a symmetry that moves s and s′ − s equally and keeps actions apart, got "
                 f"{finding.name!r}"
             )
     return n, discrete, algebra

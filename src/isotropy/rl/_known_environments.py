@@ -22,7 +22,7 @@ def environment_symmetry(env: Any, name: str | None = None) -> EnvironmentSymmet
 
     Args:
         env: An id such as "Walker2d-v5", or a gymnasium environment.
-        name: One of ``environment_symmetries(env)``; by default the first.
+        name: One of ``known_environments()[id]``; by default the first.
 
     Raises:
         ValueError: If the environment or the name is not known, or the observation or action of
@@ -51,9 +51,6 @@ def environment_symmetry(env: Any, name: str | None = None) -> EnvironmentSymmet
 def environment_symmetries(env: Any) -> dict[str, EnvironmentSymmetry]:
     """All symmetries known of an environment, by name, the default first.
 
-    Those called "thesis …" are the published representations where they differ from the body's
-    own; the simulator does not commute with them.
-
     Args:
         env: An id such as "Walker2d-v5", or a gymnasium environment.
 
@@ -68,14 +65,14 @@ def environment_symmetries(env: Any) -> dict[str, EnvironmentSymmetry]:
     return {name: environment_symmetry(env, name) for name in description.names}
 
 
-def known_environments() -> list[str]:
-    """The ids that ``environment_symmetry`` knows.
+def known_environments() -> dict[str, list[str]]:
+    """The ids that ``environment_symmetry`` knows, with the names of their symmetries.
 
     Example:
-        >>> "Walker2d-v5" in known_environments()
-        True
+        >>> known_environments()["HalfCheetah-v5"]
+        ['mirror', 'front/back']
     """
-    return list(descriptions())
+    return {id: description.names for id, description in descriptions().items()}
 
 
 def make_environment(id: str, **options: Any) -> Any:
@@ -108,7 +105,7 @@ def _described(env: Any) -> tuple[str, Description]:
     meant = f"did you mean {near[0]}? Else " if near else ""
     raise ValueError(
         f"expected an environment among {', '.join(known)}, got {id!r}: {meant}describe its "
-        "observation and action with described_symmetry"
+        "observation and action with EnvironmentSymmetry.described"
     )
 
 

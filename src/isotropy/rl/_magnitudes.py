@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from isotropy.groups import Group, LinearMap, Monomial, Zero
-from isotropy.reps import Leaf, Rep, Scalar, layout_of
+from isotropy.groups import Group, LinearMap, Monomial
+from isotropy.groups._maps import Zero
+from isotropy.reps import Rep, Scalar
+from isotropy.reps._layout import layout_of
+from isotropy.reps._leaves import Leaf
 
 _ZERO = 1e-9
 
@@ -18,10 +21,9 @@ class Magnitudes(Leaf):
     Args:
         inner: ρ', by which the group permutes entries and changes signs.
         group: The group, where it is known.
-        dual: Not used: a permutation representation is its own dual.
     """
 
-    def __init__(self, inner: Rep, group: Group | None = None, *, dual: bool = False) -> None:
+    def __init__(self, inner: Rep, group: Group | None = None) -> None:
         super().__init__(group, dual=False)
         self.inner = inner
 
@@ -29,6 +31,7 @@ class Magnitudes(Leaf):
         return f"|{self.inner._text(self.leaf_group)}|"
 
     def _with(self, group: Group | None, *, dual: bool) -> Magnitudes:
+        del dual  # a permutation representation is its own dual
         return Magnitudes(self.inner if group is None else self.inner(group), group)
 
     @property
@@ -41,7 +44,7 @@ class Magnitudes(Leaf):
     def _rho(self, g: Mapping[Group, LinearMap]) -> LinearMap:
         return Monomial(self.inner._rho(g).dense().abs().argmax(-2))
 
-    def _drho(self, a: Mapping[Group, LinearMap]) -> LinearMap:
+    def _drho(self, _a: Mapping[Group, LinearMap]) -> LinearMap:
         return Zero(self.size())
 
 

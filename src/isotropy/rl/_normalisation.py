@@ -77,7 +77,7 @@ class EquivariantScaler(nn.Module):
     """Standardising data in a way that commutes with a group: x ↦ (x − μ)/σ.
 
     μ is the invariant part of the mean; entries that the group mixes or exchanges share one σ. So
-    left and right legs are scaled alike, and what changes sign is not shifted.
+    left and right legs have one scale, and what changes sign is not shifted.
 
     Args:
         rep: How the group acts on the data, such as ``symmetry.observation``.

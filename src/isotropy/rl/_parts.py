@@ -66,6 +66,9 @@ class Part:
         Example:
             >>> direction("elbow", "z").placed(1, 3).at
             (1, 3)
+
+        Raises:
+            ValueError: If these are not as many different places as it has entries.
         """
         if len(at) != self.size or len(set(at)) != self.size or min(at) < 0:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""What the policies for stable-baselines3 share: the choice of networks, and critics."""
+"""What the policies for stable-baselines3 share: options, the choice of networks, critics."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from difflib import get_close_matches
 from inspect import signature
 from math import inf
 from numbers import Real
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import torch
 from gymnasium import spaces
-from stable_baselines3.common.policies import ContinuousCritic
-from stable_baselines3.common.torch_layers import FlattenExtractor
+from stable_baselines3.common.policies import BasePolicy, ContinuousCritic
+from stable_baselines3.common.torch_layers import BaseFeaturesExtractor, FlattenExtractor
+from stable_baselines3.common.type_aliases import Schedule
 from torch import Tensor, nn
 
-from isotropy.nn import NetworkKind, symmetric_network
+from isotropy.nn._symmetric_network import NetworkKind, symmetric_network
 from isotropy.reps import Symmetry
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._policy_spaces import fitting_symmetry
@@ -101,7 +102,9 @@ def scale_last_layer(layer: nn.Module, scale: float) -> None:
             weight.mul_(scale)
 
 
-def require_options(policy: type[nn.Module], base: type[nn.Module], kwargs: dict[str, Any]) -> None:
+def _require_options(
+    policy: type[nn.Module], base: type[nn.Module], kwargs: dict[str, Any]
+) -> None:
     """Refuse options that no policy has, that stand between observations and networks, or noise.
 
     Args:
@@ -122,16 +125,7 @@ def require_options(policy: type[nn.Module], base: type[nn.Module], kwargs: dict
         near = get_close_matches(name, [*ours, *known], n=1)
         meant = f": did you mean {near[0]}?" if near else ""
         raise TypeError(f"expected options of {policy.__name__}, got {name!r}{meant}")
-    require_plain_features(kwargs)
-
-
-def require_box(policy: type[nn.Module], action_space: spaces.Space[Any]) -> None:
-    """Refuse actions that are no box, which only policies for PPO and A2C take."""
-    if not isinstance(action_space, spaces.Box):
-        raise TypeError(
-            f"expected a box of actions for {policy.__name__}, got {action_space}: discrete ones "
-            "are for RPPActorCriticPolicy, with PPO or A2C"
-        )
+    _require_plain_features(kwargs)
 
 
 def _other_algorithm(policy: type[nn.Module]) -> str:
@@ -141,20 +135,7 @@ def _other_algorithm(policy: type[nn.Module]) -> str:
     )
 
 
-class AsksItsAlgorithm(nn.Module):
-    """A policy that says so where an algorithm asks for what only policies of another have."""
-
-    def __getattr__(self, name: str) -> Any:
-        """What torch's modules find, or why there is no such thing."""
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name not in ("actor", "actor_target", "q_net"):
-                raise
-            raise AttributeError(_other_algorithm(type(self))) from None
-
-
-def require_plain_features(policy_kwargs: dict[str, Any]) -> None:
+def _require_plain_features(policy_kwargs: dict[str, Any]) -> None:
     """Refuse what would stand between observations and networks, or makes noise of its own."""
     extractor = policy_kwargs.get("features_extractor_class", FlattenExtractor)
     if extractor is not FlattenExtractor:
@@ -215,3 +196,75 @@ class SymmetricCritic(ContinuousCritic):
     def set_training_mode(self, mode: bool) -> None:
         """Training or not: of no effect on the networks, which are not walked through."""
         self.training = mode
+
+
+class SymmetricPolicy(BasePolicy):
+    """What policies for all algorithms share, mixed into a policy of stable-baselines3."""
+
+    _base: ClassVar[type[BasePolicy]]
+    _kind: ClassVar[NetworkKind] = "rpp"
+
+    def __init__(
+        self,
+        observation_space: spaces.Space[Any],
+        action_space: spaces.Space[Any],
+        lr_schedule: Schedule,
+        symmetry: EnvironmentSymmetry | str | None = None,
+        *,
+        actor: NetworkKind | None = None,
+        critic: NetworkKind | None = None,
+        variances: tuple[float, float] = (1e5, 1.0),
+        start: float = 1e-3,
+        last_layer_scale: float = 0.01,
+        **kwargs: Any,
+    ) -> None:
+        _require_options(type(self), self._base, kwargs)
+        self._require_actions(action_space)
+        self.choice = NetworkChoice.fitting(
+            (observation_space, action_space),
+            symmetry,
+            self._kind if actor is None else actor,
+            self._kind if critic is None else critic,
+            variances,
+            start,
+            last_layer_scale,
+        )
+        super().__init__(observation_space, action_space, lr_schedule, **kwargs)
+
+    def _require_actions(self, action_space: spaces.Space[Any]) -> None:
+        """Refuse actions of a kind that this policy does not take."""
+
+    def _get_constructor_parameters(self) -> dict[str, Any]:
+        return super()._get_constructor_parameters() | self.choice.options()
+
+    def __getattr__(self, name: str) -> Any:
+        """What torch's modules find, or that the algorithm asks for what another's policy has."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name not in ("actor", "actor_target", "q_net"):
+                raise
+            raise AttributeError(_other_algorithm(type(self))) from None
+
+
+class SymmetricOffPolicy(SymmetricPolicy):
+    """What policies for SAC, TD3 and DDPG share: boxes of actions, and critics of them."""
+
+    critic_kwargs: dict[str, Any]
+
+    def _require_actions(self, action_space: spaces.Space[Any]) -> None:
+        if not isinstance(action_space, spaces.Box):
+            raise TypeError(
+                f"expected a box of actions for {type(self).__name__}, got {action_space}: "
+                "discrete ones are for RPPActorCriticPolicy, with PPO or A2C"
+            )
+
+    def make_critic(
+        self, features_extractor: BaseFeaturesExtractor | None = None
+    ) -> ContinuousCritic:
+        """The networks that value actions."""
+        if self.choice.critic == "mlp":
+            plain: ContinuousCritic = super().make_critic(features_extractor)  # type: ignore[misc]
+            return plain  # by the policy that this is mixed into
+        kwargs = self._update_features_extractor(self.critic_kwargs, features_extractor)
+        return SymmetricCritic(self.choice, **kwargs).to(self.device)

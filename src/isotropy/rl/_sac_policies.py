@@ -4,26 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-from gymnasium import spaces
-from stable_baselines3.common.policies import ContinuousCritic
 from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
-from stable_baselines3.common.type_aliases import PyTorchObs, Schedule
+from stable_baselines3.common.type_aliases import PyTorchObs
 from stable_baselines3.sac.policies import LOG_STD_MAX, LOG_STD_MIN, Actor, SACPolicy
 from torch import Tensor
 
-from isotropy.nn import NetworkKind
+from isotropy.nn._symmetric_network import NetworkKind
 from isotropy.reps import Symmetry
-from isotropy.rl._environment_symmetry import EnvironmentSymmetry
-from isotropy.rl._magnitudes import magnitudes
-from isotropy.rl._policy_networks import (
-    AsksItsAlgorithm,
-    NetworkChoice,
-    SymmetricCritic,
-    require_box,
-    require_options,
-    scale_last_layer,
-)
+from isotropy.rl._policy_networks import NetworkChoice, SymmetricOffPolicy, scale_last_layer
 
 
 class SymmetricActor(Actor):
@@ -45,8 +33,8 @@ class SymmetricActor(Actor):
         self.net_arch = list(kwargs["net_arch"])
         # one network with both heads takes the place of these
         del self.latent_pi, self.mu, self.log_std
-        group, action = choice.symmetry.group, choice.symmetry.action
-        heads = Symmetry(group, choice.symmetry.observation, action + magnitudes(action))
+        own = choice.symmetry
+        heads = Symmetry(own.group, own.observation, own.action + own.action_magnitudes)
         self.network = choice.acting(heads, self.net_arch)
 
     def _get_constructor_parameters(self) -> dict[str, Any]:
@@ -63,7 +51,7 @@ class SymmetricActor(Actor):
         self.training = mode
 
 
-class RPPPolicy(SACPolicy, AsksItsAlgorithm):
+class RPPPolicy(SymmetricOffPolicy, SACPolicy):
     """A policy for stable-baselines3's SAC with a prior towards a symmetry (thesis 3.6.1).
 
     Actor and critics are networks with residual pathway priors: they start, and prefer to stay,
@@ -95,6 +83,7 @@ class RPPPolicy(SACPolicy, AsksItsAlgorithm):
 
     Example:
         >>> import numpy as np
+        >>> from gymnasium import spaces
         >>> from isotropy.rl import EnvironmentSymmetry
         >>> flip = EnvironmentSymmetry.of([[[-1.0, 0.0], [0.0, 1.0]]], [[[-1.0]]])
         >>> box = spaces.Box(-1, 1, (2,))
@@ -107,37 +96,7 @@ class RPPPolicy(SACPolicy, AsksItsAlgorithm):
         With SAC: ``SAC(RPPPolicy, env, policy_kwargs={"symmetry": symmetry})``.
     """
 
-    _kind: ClassVar[NetworkKind] = "rpp"
-
-    def __init__(
-        self,
-        observation_space: spaces.Space[np.ndarray],
-        action_space: spaces.Box,
-        lr_schedule: Schedule,
-        symmetry: EnvironmentSymmetry | str | None = None,
-        *,
-        actor: NetworkKind | None = None,
-        critic: NetworkKind | None = None,
-        variances: tuple[float, float] = (1e5, 1.0),
-        start: float = 1e-3,
-        last_layer_scale: float = 0.01,
-        **kwargs: Any,
-    ) -> None:
-        require_options(type(self), SACPolicy, kwargs)
-        require_box(type(self), action_space)
-        self.choice = NetworkChoice.fitting(
-            (observation_space, action_space),
-            symmetry,
-            self._kind if actor is None else actor,
-            self._kind if critic is None else critic,
-            variances,
-            start,
-            last_layer_scale,
-        )
-        super().__init__(observation_space, action_space, lr_schedule, **kwargs)
-
-    def _get_constructor_parameters(self) -> dict[str, Any]:
-        return super()._get_constructor_parameters() | self.choice.options()
+    _base = SACPolicy
 
     def make_actor(self, features_extractor: BaseFeaturesExtractor | None = None) -> Actor:
         """The network that acts."""
@@ -149,15 +108,6 @@ class RPPPolicy(SACPolicy, AsksItsAlgorithm):
         kwargs = self._update_features_extractor(self.actor_kwargs, features_extractor)
         return SymmetricActor(self.choice, **kwargs).to(self.device)
 
-    def make_critic(
-        self, features_extractor: BaseFeaturesExtractor | None = None
-    ) -> ContinuousCritic:
-        """The networks that value actions."""
-        if self.choice.critic == "mlp":
-            return super().make_critic(features_extractor)
-        kwargs = self._update_features_extractor(self.critic_kwargs, features_extractor)
-        return SymmetricCritic(self.choice, **kwargs).to(self.device)
-
 
 class EquivariantPolicy(RPPPolicy):
     """A policy for stable-baselines3's SAC that commutes with a symmetry, and such critics.
@@ -168,6 +118,7 @@ class EquivariantPolicy(RPPPolicy):
 
     Example:
         >>> import numpy as np
+        >>> from gymnasium import spaces
         >>> from isotropy.rl import EnvironmentSymmetry
         >>> flip = EnvironmentSymmetry.of([[[-1.0, 0.0], [0.0, 1.0]]], [[[-1.0]]])
         >>> box = spaces.Box(-1, 1, (2,))

@@ -15,7 +15,7 @@ SetState: TypeAlias = Callable[[Any, Array], None]
 class Simulator:
     """An environment whose state can be set: here one that says by itself how.
 
-    A state is a vector on which a group acts; unless said otherwise, what is observed.
+    A state is a vector on which a group acts; by default, what is observed.
 
     Args:
         env: The environment.

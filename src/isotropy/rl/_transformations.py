@@ -22,7 +22,7 @@ _MOST_TURNS = 360
 class Transformation:
     """One generator of a symmetry: what is done to a body and its world.
 
-    Made by ``mirror``, ``body_turn``, ``world_turn`` and ``world_rotation``. An orientation Q, from
+    Made by ``mirror``, ``body_turn`` and ``world_rotation``. An orientation Q, from
     the frame of the body to that of the world, becomes W Q Bᵀ; a vector v of the world W v, one of
     the body B v, axial ones det(·) times that.
 
@@ -153,38 +153,36 @@ def body_turn(
     return _made(f"body relabelled by {degrees:g} degrees about {about}", _eye(), turn, cycles)
 
 
-def world_turn(degrees: float, about: Letter = "z") -> Transformation:
-    """The world and all that is in it turned by an angle. Rewards for a direction may not agree.
+def world_rotation(about: Letter = "z", degrees: float | None = None) -> Transformation:
+    """The world and all that is in it turned: by every angle, SO(2), or by one.
+
+    Rewards for a direction may not agree.
 
     Args:
-        degrees: The angle. Turns by it come back to the start after at most 360; for all angles
-            there is ``world_rotation``.
         about: The axis of the world.
+        degrees: The angle, where only turns by it count: at most 360 of them come back to the
+            start.
 
     Raises:
         ValueError: If they do not.
 
     Example:
-        >>> world_turn(90).continuous
-        False
+        >>> world_rotation("z").continuous, world_rotation("z", 90).continuous
+        (True, False)
     """
-    return _made(
-        f"world turned by {degrees:g} degrees about {about}", _rotation(about, degrees), _eye(), ()
-    )
-
-
-def world_rotation(about: Letter = "z") -> Transformation:
-    """The world turned by every angle: SO(2).
-
-    Example:
-        >>> world_rotation("z").continuous
-        True
-    """
+    if degrees is not None:
+        turn = _rotation(about, degrees)
+        return _made(f"world turned by {degrees:g} degrees about {about}", turn, _eye(), ())
     i, j = ((1, 2), (2, 0), (0, 1))[_LETTERS.index(_checked(about))]
     generator = torch.zeros(3, 3, dtype=torch.float64)
     generator[i, j], generator[j, i] = -1.0, 1.0
     still = torch.zeros(3, 3, dtype=torch.float64)
     return _made(f"world turned about {about}", generator, still, (), continuous=True)
+
+
+def world_turn(degrees: float, about: Letter = "z") -> Transformation:
+    """``world_rotation`` by one angle, as it was called."""
+    return world_rotation(about, degrees)
 
 
 def _made(

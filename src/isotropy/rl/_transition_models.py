@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from isotropy.data import TransitionChunks, Transitions
-from isotropy.nn import NetworkKind, symmetric_network
+from isotropy.nn._symmetric_network import NetworkKind, symmetric_network
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
 from isotropy.rl._known_environments import environment_symmetry
 from isotropy.rl._normalisation import EquivariantScaler
@@ -189,44 +189,3 @@ def require_transitions(data: object) -> None:
         raise TypeError(
             f"expected Transitions or TransitionChunks, got {type(data).__name__}{advice}"
         )
-
-
-def group_images(
-    data: Transitions, symmetry: EnvironmentSymmetry, *, generator: torch.Generator | int = 0
-) -> Transitions:
-    """Data together with their images under every element of a symmetry.
-
-    Args:
-        data: N transitions.
-        symmetry: What to move them by; of an infinite group the identity and 32 random elements.
-        generator: The source of these.
-
-    Returns:
-        k·N transitions for k elements, without rewards and episodes, the data themselves first.
-
-    Raises:
-        TypeError: If the data are no Transitions.
-
-    Example:
-        >>> flip = EnvironmentSymmetry.of([[[-1.0]]], [[[-1.0]]])
-        >>> steps = Transitions(torch.ones(1, 1), torch.ones(1, 1), 2 * torch.ones(1, 1))
-        >>> group_images(steps, flip).next_observations.flatten()
-        tensor([ 2., -2.])
-    """
-    if not isinstance(data, Transitions):
-        raise TypeError(f"expected Transitions, got {type(data).__name__}")
-    on_states, on_actions = symmetry.matrices(symmetry.elements(generator=generator))
-    if not symmetry.group.is_discrete:
-        on_states, on_actions = (
-            torch.cat([torch.eye(matrices.shape[-1]).to(matrices).unsqueeze(0), matrices])
-            for matrices in (on_states, on_actions)
-        )
-    moved = [
-        torch.einsum("kij,nj->kni", matrices.to(values), values).flatten(0, 1)
-        for matrices, values in (
-            (on_states, data.observations),
-            (on_actions, data.actions),
-            (on_states, data.next_observations),
-        )
-    ]
-    return Transitions(moved[0], moved[1], moved[2])

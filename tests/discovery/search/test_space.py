@@ -4,7 +4,7 @@ import pytest
 
 from isotropy.discovery.search import SearchSpace, State
 from isotropy.groups import GRID_TRANSFORMATIONS
-from isotropy.nn import grid_sharing
+from isotropy.nn import GridNetwork
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_network_is_the_largest_set_with_the_same_weights_equal():
     space = SearchSpace((1, 8, 8), names, ((4, 4),))
     by_labels = {}
     for state in space.states():
-        labels = grid_sharing(space.transformations(state), space.grids(state))
+        labels = GridNetwork.sharing(space.transformations(state), space.grids(state))
         by_labels.setdefault(tuple(tuple(one.flatten().tolist()) for one in labels), set()).add(
             state
         )

@@ -12,10 +12,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from isotropy.data import cross_correlation, shared_means
 from isotropy.discovery.sharing import BilevelOptions, LearnedSharing
 from isotropy.equivariance import partition_distance
 from isotropy.nn import SharedLinear
+from isotropy_papers.sharing_tasks import cross_correlation, shared_means
 from partitions import canonical_labels
 
 Array = NDArray[np.float64]

@@ -12,7 +12,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.data import PositionwiseSum, sum_of_numbers
 from isotropy.discovery.sharing import BilevelOptions, FitOptions, learn_module_sharing
 from isotropy.discovery.sharing._bilevel import search_assignments
 from isotropy.discovery.sharing._neighbour_partitions import (
@@ -24,6 +23,7 @@ from isotropy.discovery.sharing._partition_choice import PartitionScores, refine
 from isotropy.discovery.sharing._partition_fits import fit_partitions
 from isotropy.discovery.sharing._shared_module import SharedModule
 from isotropy.equivariance import partition_distance
+from isotropy_papers.sum_of_numbers import PositionwiseSum, sum_of_numbers
 from partitions import canonical_labels
 
 QUICK_SEARCH = BilevelOptions(

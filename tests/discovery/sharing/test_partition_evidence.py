@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 from scipy.stats import multivariate_normal
 
-from isotropy.data import cross_correlation, shared_means
 from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
 from isotropy.discovery.sharing._partition_search import cluster_values
 from isotropy.equivariance import partition_distance
+from isotropy_papers.sharing_tasks import cross_correlation, shared_means
 from partitions import all_partitions, canonical_labels
 
 Array = NDArray[np.float64]

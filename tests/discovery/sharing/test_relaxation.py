@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy.data import shared_means
 from isotropy.discovery.sharing import LeastSquares
 from isotropy.discovery.sharing._assignment import (
     hard_assignment,
@@ -18,6 +17,7 @@ from isotropy.discovery.sharing._assignment import (
 )
 from isotropy.discovery.sharing._relaxation import averaged, relax_sharing
 from isotropy.equivariance import partition_distance
+from isotropy_papers.sharing_tasks import shared_means
 
 
 def generator(seed: int) -> torch.Generator:

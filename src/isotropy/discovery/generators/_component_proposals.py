@@ -11,21 +11,9 @@ from itertools import combinations
 import numpy as np
 
 from isotropy.discovery.generators._spans import Array, commutant
-from isotropy.groups import (
-    GL,
-    SE,
-    SL,
-    SO,
-    DirectProduct,
-    Group,
-    SideBySide,
-    SO11p,
-    SO13p,
-    SOpq,
-    Sp,
-    Trivial,
-)
+from isotropy.groups import GL, SE, SL, SO, DirectProduct, Group, SO11p, SO13p, SOpq, Sp, Trivial
 from isotropy.groups._intertwiners import complex_structure, split
+from isotropy.groups._products import SideBySide
 
 _MOST_AXES = 4  # of a fixed space, to be reversed one by one
 NamedElement = tuple[str, Array]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from isotropy.discovery.search._space import SearchSpace, State
 from isotropy.groups import GridTransformation, GridTurns, Group, Trivial
-from isotropy.nn import grid_sharing
+from isotropy.nn._grid_network import grid_sharing
 
 
 @dataclass(frozen=True)

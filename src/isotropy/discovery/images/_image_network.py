@@ -18,10 +18,10 @@ from isotropy.nn import (
     GroupConv2d,
     GroupPool,
     Lift,
-    OnSlices,
     PathSum,
     PolyphasePool2d,
 )
+from isotropy.nn._on_slices import OnSlices
 
 ImagePath: TypeAlias = Literal["factored", "conv", "group_conv"]
 PointGroup: TypeAlias = Literal["p4", "p4m"]

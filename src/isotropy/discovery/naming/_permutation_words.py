@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotropy.discovery.naming._position_words import column_words, joined, listed, position_words
-from isotropy.groups import A, D, DirectProduct, Group, S, Wreath, Z
+from isotropy.groups import A, D, DirectProduct, Group, S, Z
+from isotropy.groups._products import Wreath
 
 IntArray = NDArray[np.int64]
 _LARGEST_GRID = 144

@@ -9,8 +9,11 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from isotropy.groups import Group, LinearMap, Monomial, Zero, as_linear_map
-from isotropy.reps import Leaf, Rep
+from isotropy.groups import Group, LinearMap, Monomial
+from isotropy.groups._given import as_linear_map
+from isotropy.groups._maps import Zero
+from isotropy.reps import Rep
+from isotropy.reps._leaves import Leaf
 
 
 class RowRep(Leaf):

@@ -15,7 +15,8 @@ from isotropy.discovery.naming._permutation_parts import (
     symmetric_copies,
 )
 from isotropy.discovery.naming._row_rep import RowRep
-from isotropy.groups import DirectProduct, Group, S, SideBySide, Trivial, Z, identify
+from isotropy.groups import DirectProduct, Group, S, Trivial, Z, identify
+from isotropy.groups._products import SideBySide
 from isotropy.reps import Rep, Scalar, Symmetry, V
 
 IntArray = NDArray[np.int64]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotropy.discovery.search._space import SearchSpace, State
-from isotropy.nn import grid_sharing
+from isotropy.nn._grid_network import grid_sharing
 
 _SPREAD = 10.0  # percentage points below the best from which on all networks are equally useless
 _NOISE = 0.5  # percentage points: a seed's effect and a thousand validation rows' together

@@ -1,0 +1,16 @@
+from isotropy._run._checkpoints import Checkpoint
+from isotropy._run._files import atomic_write, cache_folder, write_json
+from isotropy._run._progress import ProgressCallback, Step, terminal_progress
+from isotropy._run._seeds import generator, spawn
+
+__all__ = [
+    "Checkpoint",
+    "ProgressCallback",
+    "Step",
+    "atomic_write",
+    "cache_folder",
+    "generator",
+    "spawn",
+    "terminal_progress",
+    "write_json",
+]
