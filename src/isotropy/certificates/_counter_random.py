@@ -31,6 +31,9 @@ def random_words(
         start: Where in the stream to begin.
         device: Where to make them; the numbers do not depend on it.
 
+    Raises:
+        ValueError: If the seed or the stream is out of range.
+
     Example:
         >>> whole = random_words(0, 0, 5)
         >>> bool((random_words(0, 0, 3, start=2) == whole[2:]).all())

@@ -66,8 +66,11 @@ def descend(
         how: The schedule.
         name: What to call the work in messages.
         augment: Changes a batch of inputs at random.
-        progress: Told after each epoch.
+        progress: Called after each epoch.
         checkpoint: Where to save, about three times a minute and when interrupted.
+
+    Raises:
+        KeyboardInterrupt: When interrupted, once the epochs before are saved.
     """
     if how.epochs == 0:
         return

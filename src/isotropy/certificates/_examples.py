@@ -55,7 +55,7 @@ class Examples:
         return hasher.hexdigest()
 
     def repeats(self) -> int:
-        """How many rows, inputs and targets alike, stand there for a second time or more.
+        """How many rows, inputs and targets both, stand there for a second time or more.
 
         Example:
             >>> Examples(torch.zeros(4, 2), torch.tensor([0, 1, 1, 0])).repeats()

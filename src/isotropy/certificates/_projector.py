@@ -124,6 +124,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        del output
         ctx.matrix, ctx.transposed, _ = inputs
 
     @staticmethod
@@ -136,7 +137,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[None, None, int], matrix: Projector, transposed: bool, x: Tensor
+        _info: Any, in_dims: tuple[None, None, int], matrix: Projector, transposed: bool, x: Tensor
     ) -> tuple[Tensor, int]:
         return _product(matrix, transposed, x.movedim(in_dims[2], 0)), 0
 

@@ -35,6 +35,7 @@ def rebuilt_module(
 
     Raises:
         Rejected: If it does not fit the data, or would cost more than the limit.
+        ValueError: If ``arch`` is missing, or not wanted.
     """
     if hypothesis.architecture is not None:
         if arch is not None:

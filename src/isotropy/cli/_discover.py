@@ -57,7 +57,7 @@ def discover(
         int | None,
         typer.Option(
             metavar="K",
-            help="Columns are K blocks that a continuous symmetry moves in the same way.",
+            help="Columns are K blocks; a continuous symmetry moves each the same way.",
         ),
     ] = None,
     method: Annotated[
@@ -123,7 +123,7 @@ def discover(
         typer.Option(
             metavar="TIME",
             help="How long it may take: 90s, 5m, 1h; by default some five minutes, without limit "
-            "for transitions, with --method groups and --certify. What is confirmed by then is reported.",
+            "for transitions, with --method groups and --certify. Then what is sure is reported.",
         ),
     ] = None,
     resume: Annotated[
@@ -150,10 +150,7 @@ def discover(
     if budget is not None:
         seconds_of(budget)
     tasks, names = _tasks(data, target, task, groups, seed)
-    if certify:
-        _require_certifiable(tasks, delta, tolerance, groups)
-    elif delta is not None or tolerance is not None:
-        raise ValueError("expected --certify with --delta or --tolerance, got no --certify")
+    _check_certifying(certify, tasks, delta, tolerance, groups)
     searching = MethodOption.groups in (method or ())
     require_search(searching, study, strategy, children)
     if budget is None and not (searching or certify or _are_transitions(tasks)):
@@ -173,13 +170,8 @@ def discover(
         "seed": seed,
     }
     run = DiscoverRun(common, asked, names, budget, study, folder, resume, data is None)
-    found: dict[str, Findings] = {}
-    for name, one in tasks.items():
-        found[name] = run.found(name, one)
-        if _is_interrupted(found[name]):
-            break
-    interrupted = any(map(_is_interrupted, found.values()))
-    if searching and interrupted:
+    found = _searched(run, tasks)
+    if searching and any(map(_is_interrupted, found.values())):
         say_what_is_kept(study)
     lost = run.saved(found)
     if certify and lost is None:
@@ -187,13 +179,34 @@ def discover(
             if not findings.stopped:
                 found[name] = run.certified(name, findings, tasks[name], delta, tolerance)
         lost = run.saved(found)
-        interrupted = any(map(_is_interrupted, found.values()))
-    answer = _together(found, named=data is None)
+    return _answer(run, found, lost, folder, named=data is None)
+
+
+def _searched(run: DiscoverRun, tasks: "dict[str, Dataset | Transitions]") -> "dict[str, Findings]":
+    """What is found in each task, up to an interruption."""
+    found: dict[str, Findings] = {}
+    for name, one in tasks.items():
+        found[name] = run.found(name, one)
+        if _is_interrupted(found[name]):
+            break
+    return found
+
+
+def _answer(
+    run: DiscoverRun,
+    found: "dict[str, Findings]",
+    lost: str | None,
+    folder: Path | None,
+    named: bool,
+) -> Answer:
+    """The answer; what could not be saved is one of bad input, and said why."""
+    answer = _together(found, named=named)
     if lost is not None:
         complain(lost)
         return Answer(answer, discovery_text(found, {}), BAD_INPUT)
     if folder is not None:
         answer["saved"] = str(folder)
+    interrupted = any(map(_is_interrupted, found.values()))
     text = discovery_text(found, run.reports(found))
     return Answer(answer, text, INTERRUPTED if interrupted else 0)
 
@@ -271,13 +284,18 @@ def _are_transitions(tasks: "dict[str, Dataset | Transitions]") -> bool:
     return any(isinstance(one, Transitions) for one in tasks.values())
 
 
-def _require_certifiable(
+def _check_certifying(
+    certify: bool,
     tasks: "dict[str, Dataset | Transitions]",
     delta: float | None,
     tolerance: float | None,
     groups: str | None,
 ) -> None:
     """Refuse before the long search what would be refused after it."""
+    if not certify:
+        if delta is not None or tolerance is not None:
+            raise ValueError("expected --certify with --delta or --tolerance, got no --certify")
+        return
     from isotropy.data import Dataset
 
     datasets = [one for one in tasks.values() if isinstance(one, Dataset)]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# what torch's cross entropy passes over unless told otherwise
+# what torch's cross entropy passes over by default
 IGNORED = -100
 
 
@@ -129,7 +129,7 @@ class Likelihood(ABC):
     def _terms(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """What the first statistic is the sum of, for checked targets."""
 
-    def _counts(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def _counts(self, _outputs: Tensor, targets: Tensor) -> Tensor:
         return torch.zeros(0, dtype=torch.int64, device=targets.device)
 
 
@@ -213,7 +213,7 @@ class Bernoulli(Likelihood):
     def _terms(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return -functional.binary_cross_entropy_with_logits(outputs, targets, reduction="none")
 
-    def _counts(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def _counts(self, _outputs: Tensor, targets: Tensor) -> Tensor:
         return torch.stack([(targets < 1).sum(), (targets > 0).sum()])
 
 

@@ -15,10 +15,11 @@ from torch.utils.data import Dataset as MapStyle
 from isotropy.data import Dataset
 from isotropy.evidence._batches import Batches, batches_of
 from isotropy.evidence._graphed_gradient import GraphedGradient
+from isotropy.evidence._learning_options import LearningOptions
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._loaders import loader_of
 from isotropy.evidence._prior_pull import PriorPull
-from isotropy.evidence._prior_updates import Schedule, share_of_rate
+from isotropy.evidence._prior_updates import share_of_rate
 
 _LEAST = 1e-6  # of 1 − momentum
 # a loss that has grown by this much will not come back
@@ -35,12 +36,10 @@ class MapTraining:
         groups: The precision group of each.
         batches: The data, wherever they are.
         optimiser: Of these parameters.
-        schedule: How its learning rates fall, step by step.
-        epochs: How many epochs there will be.
-        temperature: T.
+        options: The schedule of its learning rates, the epochs, the temperature T, and whether
+            steps on a GPU are captured once and replayed.
         hyperparameters: What is not trained here; no gradients are computed for them.
         lengths: The squared lengths c of parameters that have some, by name; 1 for the others.
-        cuda_graph: Whether steps on a GPU are captured once and replayed.
     """
 
     def __init__(
@@ -51,25 +50,23 @@ class MapTraining:
         groups: Mapping[str, str],
         batches: Batches,
         optimiser: torch.optim.Optimizer,
+        options: LearningOptions,
         *,
-        schedule: Schedule,
-        epochs: int,
-        temperature: float,
         hyperparameters: Sequence[Tensor] = (),
         lengths: Mapping[str, Tensor] | None = None,
-        cuda_graph: bool = False,
     ) -> None:
         self.model, self.likelihood, self.batches = model, likelihood, batches
         self.parameters, self.groups = dict(parameters), dict(groups)
         self.optimiser, self._hyperparameters = optimiser, list(hyperparameters)
         self._rates = [group["lr"] for group in optimiser.param_groups]
-        self._schedule, self._epochs, self._temperature = schedule, epochs, temperature
+        self._schedule, self._epochs = options.schedule, options.epochs
+        self._temperature = options.temperature
         values = list(self.parameters.values())
         self._prior = PriorPull(values, [(lengths or {}).get(name) for name in self.parameters])
         self._first: float | None = None
         self._graphed: GraphedGradient | None = None
         self._shape: tuple[int, ...] | None = None
-        if cuda_graph and values[0].is_cuda:
+        if options.cuda_graph and values[0].is_cuda:
             self._graphed = GraphedGradient(self._loss_of, values)
 
     def epoch(self, before: int, precisions: Mapping[str, float], noise: float | None) -> float:

@@ -25,6 +25,7 @@ def groups_of(names: Iterable[str], groups: Groups) -> dict[str, str]:
             each tensor.
 
     Raises:
+        TypeError: If it is neither.
         ValueError: If the map names a parameter that is not there.
     """
     names = list(names)

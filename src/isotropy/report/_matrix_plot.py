@@ -24,7 +24,6 @@ def matrix_plot(
     label: str,
     still: str,
     plots: Plots,
-    between: str = " grows with ",
 ) -> str:
     """A heat map of a matrix, its rows and columns named, as HTML.
 
@@ -34,7 +33,6 @@ def matrix_plot(
         label: What it shows.
         still: The picture that stands there where scripts do not run.
         plots: Those of the page.
-        between: What stands between the names of a row and a column under the pointer.
     """
     matrix = without_rounding(matrix)
     rows, columns = matrix.shape
