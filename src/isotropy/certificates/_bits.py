@@ -98,10 +98,6 @@ class BitWriter:
         The reader knows k. Written is the set's place among all,
         Σᵢ C(cᵢ, i) for c₁ < c₂ < … (the combinatorial number system).
 
-        Args:
-            chosen: The numbers, ascending.
-            limit: What they are below.
-
         Raises:
             ValueError: If they are not ascending numbers in that range.
 
@@ -198,9 +194,6 @@ class BitReader:
 
     def natural(self, limit: int | None = None) -> int:
         r"""Read a natural number.
-
-        Args:
-            limit: The largest that is accepted; without it, as large as the bytes can hold.
 
         Raises:
             Rejected: If it is larger; a number that could only be larger is not read.

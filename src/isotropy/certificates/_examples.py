@@ -83,10 +83,6 @@ def examples(data: Any, classes: tuple[str, ...] | None = None) -> Examples:
 
     Whole-number labels of (x, y) stay as they are.
 
-    Args:
-        data: The sample.
-        classes: The names by which its classes are numbered, where both have names.
-
     Raises:
         ValueError: If there are no targets, nothing is there, or a class has no number.
 
@@ -133,13 +129,6 @@ def dealt_rows(n: int, percent: int) -> tuple[Tensor, Tensor]:
     """Deal n rows in two: those that make a prior, and those that are certified.
 
     The deal depends on n and ``percent`` alone, so that nobody chose it.
-
-    Args:
-        n: How many rows.
-        percent: How many in a hundred make the prior.
-
-    Returns:
-        The numbers of both, each in ascending order.
 
     Raises:
         ValueError: If either part would be empty.

@@ -118,11 +118,6 @@ def coherent(counts: Tensor) -> Tensor:
 def pixel_orbits(group: ImageGroup, height: int, width: int) -> Tensor:
     """The orbit of every pixel under the turns or flips of a group, shape (height · width,).
 
-    Args:
-        group: Quarter turns for "p4", and flips for "p4m"; both flips for "GridFlips".
-        height: Of the grid.
-        width: Of the grid.
-
     Raises:
         ValueError: If the group is another, or turns a grid that is not square.
 

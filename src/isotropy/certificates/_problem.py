@@ -54,11 +54,7 @@ def problem(
     tolerance: float | None,
     input_scale: float | None,
 ) -> Problem:
-    """Check what a user gives to `certify`.
-
-    Raises:
-        ValueError: If the data are not a sample of the kind asked for, or the model does not fit.
-    """
+    """Check what a user gives to `certify`."""
     sample = examples(data)
     if classes is None and sample.classes is not None:
         classes = len(sample.classes)
@@ -103,11 +99,7 @@ def _require_outputs(module: nn.Module, sample: Examples, goal: Goal) -> None:
 
 
 def require_untrained(module: nn.Module) -> None:
-    """Refuse running statistics that may be of the data, where the start is not given.
-
-    Raises:
-        ValueError: If some layer has seen batches.
-    """
+    """Refuse running statistics that may be of the data, where the start is not given."""
     for name, buffer in module.named_buffers():
         if name.endswith("num_batches_tracked") and int(buffer) > 0:
             raise ValueError(

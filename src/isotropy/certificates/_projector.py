@@ -52,27 +52,15 @@ class Projector(nn.Module, ABC):
         """Pᵀ θ for each row of ``theta``, shape (n, D) to (n, d)."""
 
     def forward(self, w: Tensor) -> Tensor:
-        """The parameters' change P w, shape (*, d) to (*, D).
-
-        Raises:
-            ValueError: If ``w`` has another width, dtype or device than the projector.
-        """
+        """The parameters' change P w, shape (*, d) to (*, D)."""
         return self._product(w, self.d, transposed=False)
 
     def transpose(self, theta: Tensor) -> Tensor:
-        """The gradient in the subspace Pᵀ θ, shape (*, D) to (*, d).
-
-        Raises:
-            ValueError: If ``theta`` has another width, dtype or device than the projector.
-        """
+        """The gradient in the subspace Pᵀ θ, shape (*, D) to (*, d)."""
         return self._product(theta, self.D, transposed=True)
 
     def dense(self) -> Tensor:
-        """The matrix P, shape (D, d).
-
-        Raises:
-            ValueError: If it would not fit in memory.
-        """
+        """The matrix P, shape (D, d)."""
         require_memory(
             2 * self._empty.element_size() * self.D * self.d,
             f"the dense projector ({amount(self.D)} × {amount(self.d)})",

@@ -63,15 +63,7 @@ class Training:
         name: str,
         phase: str,
     ) -> None:
-        """Lower the loss of the network at ``weights()``.
-
-        Args:
-            weights: A point of the subspace, as a function of what is trained.
-            trained: Tensors and the learning rate of each.
-            how: The schedule.
-            name: What to call the work in messages.
-            phase: The name of its checkpoint.
-        """
+        """Lower the loss of the network at ``weights()``."""
         checkpoint = None
         if self.folder is not None:
             # what fits into the minutes is never measured to be the same twice

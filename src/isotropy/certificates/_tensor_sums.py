@@ -93,11 +93,7 @@ class TensorSum:
 
     @classmethod
     def read(cls, reader: BitReader) -> Self:
-        """Read what ``write`` wrote.
-
-        Raises:
-            Rejected: If the bits are no sum of tensors.
-        """
+        """Read what ``write`` wrote."""
         count = reader.natural(limit=MOST_TERMS - 1) + 1
         terms = []
         for _ in range(count):

@@ -32,11 +32,7 @@ def default_folder(data: Path) -> Path:
 
 
 def require_folder(folder: Path) -> None:
-    """Refuse, before a long search, a folder that could not be saved to or is not ours.
-
-    Raises:
-        ValueError: If it is a file, or a folder with other things than what we save.
-    """
+    """Refuse, before a long search, a folder that could not be saved to or is not ours."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"expected a folder to save to, got the file {str(folder)!r}")
     if folder.is_dir() and any(folder.iterdir()) and not _holds_ours(folder):

@@ -8,12 +8,7 @@ if TYPE_CHECKING:
 
 
 def discovery_text(found: "Mapping[str, Findings]", saved: "Mapping[str, str]") -> str:
-    """The answer in a sentence, then each finding with what there is to know of it.
-
-    Args:
-        found: What was found in each set of data, by its name.
-        saved: Where it was saved, by the same names; empty where it was not.
-    """
+    """The answer in a sentence, then each finding with what there is to know of it."""
     from isotropy._run import time_in_words
     from isotropy._run._terminal_text import terminal_line
 

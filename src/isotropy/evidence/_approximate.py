@@ -166,11 +166,7 @@ def _bare(model: nn.Module) -> nn.Module:
 
 
 def from_sums(work: CurvaturePass, sums: Sums, groups: Groups) -> Laplace:
-    """The approximation that sums over data give.
-
-    Raises:
-        ValueError: If the curvature is not finite.
-    """
+    """The approximation that sums over data give."""
     missing = classes_without_samples(sums.class_counts)
     if missing and sums.scale == 1:  # a subset need not have them all
         few = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")

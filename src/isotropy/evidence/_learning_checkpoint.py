@@ -156,11 +156,7 @@ class LearningCheckpoint:
         self._time = time.monotonic()
 
     def load_into(self, state: LearningState) -> None:
-        """Go on from the file, where there is one.
-
-        Raises:
-            ValueError: If the file is of another run, or damaged.
-        """
+        """Go on from the file, where there is one."""
         loaded = self._file.load()
         if loaded is None:
             return

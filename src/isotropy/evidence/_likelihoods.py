@@ -81,10 +81,6 @@ class Likelihood(ABC):
     def class_counts(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """How many targets are of each class; these add up over batches and processes.
 
-        Args:
-            outputs: What the network returned, for the number of classes.
-            targets: What the data say.
-
         Returns:
             Shape (classes,), int64; of length zero for regression. For binary targets the two
             counts are of targets below one and above zero.
@@ -105,9 +101,6 @@ class Likelihood(ABC):
             statistics: The sum of what ``statistics`` returned.
             noise: The standard deviation σ of the observations, for regression alone; None for
                 one.
-
-        Returns:
-            A float64 scalar, differentiable in statistics and noise.
 
         Raises:
             ValueError: If there is a noise where none belongs, or it is not a positive number.

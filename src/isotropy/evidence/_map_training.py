@@ -72,11 +72,6 @@ class MapTraining:
     def epoch(self, before: int, precisions: Mapping[str, float], noise: float | None) -> float:
         """Go through the data once.
 
-        Args:
-            before: How many epochs there have been.
-            precisions: δ by group.
-            noise: The standard deviation of observations.
-
         Returns:
             The loss: the mean of −log p/T over the epoch, and the prior's part at its end.
 
@@ -286,11 +281,7 @@ def counts_of(batches: Batches) -> dict[str, int]:
 
 
 def whole_arrays(data: Any) -> tuple[Tensor, Tensor] | None:
-    """All inputs and targets, where the data are held as two arrays.
-
-    Raises:
-        ValueError: As ``batches_of``.
-    """
+    """All inputs and targets, where the data are held as two arrays."""
     total = batches_of(data, batch_size=1)
     named = isinstance(data, Dataset) or (type(data) is TensorDataset and len(data.tensors) == 2)
     if not named:

@@ -96,12 +96,7 @@ class PriorUpdates:
         )
 
     def update(self, found: Laplace, before: int) -> None:
-        """Take the steps for one approximation.
-
-        Args:
-            found: The approximation.
-            before: How many there have been.
-        """
+        """Take the steps for one approximation."""
         if self._steps == "best":
             self._go_to_the_best(found)
             return
@@ -170,12 +165,7 @@ class HyperparameterUpdates:
         self._rate, self._schedule, self._all = rate, schedule, updates
 
     def update(self, gradient: Mapping[str, Tensor], before: int) -> None:
-        """Take a step.
-
-        Args:
-            gradient: Of the evidence, by name.
-            before: How many steps there have been.
-        """
+        """Take a step."""
         assert self.adam is not None
         for group in self.adam.param_groups:
             group["lr"] = self._rate * share_of_rate(self._schedule, before / self._all)

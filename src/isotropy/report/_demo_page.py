@@ -53,9 +53,6 @@ def demo_page(
         title: The heading.
         words: What comes below it.
 
-    Returns:
-        The text of the page.
-
     Example:
         >>> from isotropy.discovery import Findings
         >>> page = demo_page([("a", Findings()), ("b", Findings(), "b.npz, 300 rows")])
