@@ -132,9 +132,7 @@ def _optimiser(trained: list[tuple[Tensor, float]], how: Descent) -> torch.optim
         )
     if how.optimiser == "sgd":
         return torch.optim.SGD(
-            groups,
-            momentum=0.0 if how.batch is None else 0.9,
-            weight_decay=how.weight_decay,
+            groups, momentum=0.0 if how.batch is None else 0.9, weight_decay=how.weight_decay
         )
     raise ValueError(f"expected the optimiser adam or sgd, got {how.optimiser!r}")
 

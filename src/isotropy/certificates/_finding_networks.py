@@ -13,16 +13,7 @@ from isotropy.certificates._architectures import WIDEST, Architecture
 from isotropy.certificates._bits import BitWriter
 from isotropy.certificates._group_code import writable_group, write_group
 from isotropy.certificates._tensor_sums import TensorSum
-from isotropy.groups import (
-    Conjugate,
-    GridFlips,
-    GridShifts,
-    GridTurns,
-    Group,
-    Trivial,
-    p4,
-    p4m,
-)
+from isotropy.groups import Conjugate, GridFlips, GridShifts, GridTurns, Group, Trivial, p4, p4m
 from isotropy.reps import Symmetry
 
 if TYPE_CHECKING:

@@ -74,11 +74,7 @@ def rebuilt_module(
 
 
 def _built(
-    hypothesis: Hypothesis,
-    architecture: Architecture,
-    sample: Examples,
-    limit: Limit,
-    price: Price,
+    hypothesis: Hypothesis, architecture: Architecture, sample: Examples, limit: Limit, price: Price
 ) -> tuple[nn.Module, Price, RowWork | None]:
     """A network of the catalogue, first without memory, to know what it costs."""
     shape, outputs = tuple(sample.x.shape[1:]), hypothesis.goal.outputs

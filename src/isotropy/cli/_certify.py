@@ -104,8 +104,7 @@ def certify(
         int | None, typer.Option(min=0, help="Passes over the rows that train a start.")
     ] = None,
     input_scale: Annotated[
-        float | None,
-        typer.Option(help="Divide inputs by this, at the price of 16 bits."),
+        float | None, typer.Option(help="Divide inputs by this, at the price of 16 bits.")
     ] = None,
     start: Annotated[
         Path | None,

@@ -56,8 +56,7 @@ def discover(
     blocks: Annotated[
         int | None,
         typer.Option(
-            metavar="K",
-            help="Columns are K blocks; a continuous symmetry moves each the same way.",
+            metavar="K", help="Columns are K blocks; a continuous symmetry moves each the same way."
         ),
     ] = None,
     method: Annotated[
@@ -88,8 +87,7 @@ def discover(
         ),
     ] = None,
     margin: Annotated[
-        float,
-        typer.Option(help="What a symmetry may cost, as a share of what can be learned."),
+        float, typer.Option(help="What a symmetry may cost, as a share of what can be learned.")
     ] = 0.05,
     near_margin: Annotated[
         float,

@@ -174,12 +174,7 @@ def _certified(
         try:
             pairs.append(
                 certify_finding(
-                    finding,
-                    data,
-                    delta=delta,
-                    tolerance=tolerance,
-                    seed=seed,
-                    progress=progress,
+                    finding, data, delta=delta, tolerance=tolerance, seed=seed, progress=progress
                 )
             )
         except CannotCertify as error:

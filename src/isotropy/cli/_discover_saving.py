@@ -139,9 +139,7 @@ def save_search(
 
 
 def with_certificates(
-    found: "Findings",
-    certified: "list[CertifiedFinding | str]",
-    folder: Path | None,
+    found: "Findings", certified: "list[CertifiedFinding | str]", folder: Path | None
 ) -> "Findings":
     """The findings, each with what its certificates say, or why it has none."""
     several = []

@@ -66,8 +66,7 @@ def measure(
         ),
     ] = None,
     symmetry: Annotated[
-        str | None,
-        typer.Option(metavar="SYMMETRY", help='On vectors: "SO(3): V >> Scalar".'),
+        str | None, typer.Option(metavar="SYMMETRY", help='On vectors: "SO(3): V >> Scalar".')
     ] = None,
     layerwise: Annotated[
         bool, typer.Option("--layerwise", help="Split the error into contributions of layers.")

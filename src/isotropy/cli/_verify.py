@@ -21,8 +21,7 @@ def verify(
     common: CommonOptions,
     cert: Annotated[Path, typer.Argument(metavar="CERT", help="What isotropy certify wrote.")],
     data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="The data it speaks of, named as for certify."),
+        Path, typer.Argument(metavar="DATA", help="The data it speaks of, named as for certify.")
     ],
     arch: Annotated[
         str | None,

@@ -21,10 +21,7 @@ _Rows: TypeAlias = tuple[LinearOperation, Tensor, Tensor]
 
 
 def places_of_whole(
-    operations: Sequence[LinearOperation],
-    structure: Structure,
-    sharing: SharingModes,
-    samples: int,
+    operations: Sequence[LinearOperation], structure: Structure, sharing: SharingModes, samples: int
 ) -> set[int]:
     """The places of operations whose curvature is not a Kronecker product.
 

@@ -13,11 +13,7 @@ from torch import Tensor, nn
 from isotropy._run import ProgressCallback, Step
 from isotropy.evidence._batch_curvature import BatchCurvature, places_of_whole
 from isotropy.evidence._batches import Batches, batches_of
-from isotropy.evidence._captured import (
-    require_captured,
-    require_one_layout,
-    require_separate,
-)
+from isotropy.evidence._captured import require_captured, require_one_layout, require_separate
 from isotropy.evidence._curvature_options import CurvatureOptions
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._output_curvature import root_columns, sampled_columns, sign_columns

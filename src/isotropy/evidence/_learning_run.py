@@ -17,11 +17,7 @@ from isotropy.evidence._batches import Batches
 from isotropy.evidence._best_precisions import residual_sums
 from isotropy.evidence._evidence_gradient import evidence_gradient
 from isotropy.evidence._laplace import Laplace
-from isotropy.evidence._learning_checkpoint import (
-    LearningCheckpoint,
-    LearningState,
-    model_identity,
-)
+from isotropy.evidence._learning_checkpoint import LearningCheckpoint, LearningState, model_identity
 from isotropy.evidence._learning_options import LearningOptions
 from isotropy.evidence._map_training import (
     MapTraining,

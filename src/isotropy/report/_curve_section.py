@@ -127,11 +127,7 @@ def _line(
         "x": rows,
         "y": losses,
         "line": {"color": colour, "width": 2.5, "dash": dash},
-        "marker": {
-            "color": colour,
-            "size": 8,
-            "symbol": "circle" if dash == "solid" else "square",
-        },
+        "marker": {"color": colour, "size": 8, "symbol": "circle" if dash == "solid" else "square"},
         "hovertemplate": "%{y:.3g}",
     }
 

@@ -41,10 +41,7 @@ class DemoCase(NamedTuple):
 
 
 def demo_page(
-    cases: Iterable[tuple[Any, ...]],
-    *,
-    title: str = "Symmetries found",
-    words: str = "",
+    cases: Iterable[tuple[Any, ...]], *, title: str = "Symmetries found", words: str = ""
 ) -> str:
     """One HTML page about several searches, with all that it needs inside.
 
@@ -79,11 +76,7 @@ def demo_page(
     return document(title, header, "\n".join(parts), plots)
 
 
-def write_demo_page(
-    cases: Iterable[tuple[Any, ...]],
-    path: str | Path,
-    **words: str,
-) -> Path:
+def write_demo_page(cases: Iterable[tuple[Any, ...]], path: str | Path, **words: str) -> Path:
     """Write one HTML page about several searches, with all that it needs inside.
 
     Args:

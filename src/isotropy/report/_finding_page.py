@@ -63,9 +63,7 @@ def finding_page(
 
 
 def write_finding_page(
-    findings: Findings | Sequence[Finding],
-    path: str | Path,
-    **words: str,
+    findings: Findings | Sequence[Finding], path: str | Path, **words: str
 ) -> Path:
     """Write the page of ``finding_page`` to a file that ends in .html.
 

@@ -18,13 +18,7 @@ _LETTER, _LINE = 6.6, 17.0
 _CELL, _WIDE_CELL, _SMALLEST = 26.0, 34.0, 130.0
 
 
-def matrix_plot(
-    matrix: Array,
-    names: Sequence[str],
-    label: str,
-    still: str,
-    plots: Plots,
-) -> str:
+def matrix_plot(matrix: Array, names: Sequence[str], label: str, still: str, plots: Plots) -> str:
     """A heat map of a matrix, its rows and columns named, as HTML.
 
     Args:
