@@ -56,7 +56,7 @@ MOST_ENTRIES = 2**24
 MOST_MATRIX_DIMENSIONS = 8
 MOST_MATRICES = 28
 LARGEST_NUMBER = 1024.0
-# beyond it, spaces of equivariant maps can no longer be told from rounding errors
+# beyond it, spaces of equivariant maps cannot be distinguished from rounding errors
 LARGEST_CONDITION = 100.0
 
 # beside the tolerances of 1e-10 and 1e-12 by which matrices count as orthogonal and skew

@@ -76,11 +76,6 @@ class OrbitSum(nn.Module):
     What a linear layer with weights equal on orbits can read of a map, and all that it can. A sum
     of m numbers is divided by √coherent(m).
 
-    Args:
-        group: The group whose orbits are summed.
-        height: Of the maps.
-        width: Of the maps.
-
     Example:
         >>> OrbitSum("p4", 2, 2)(torch.ones(1, 3, 2, 2)).round(decimals=3)
         tensor([[1.1360, 1.1360, 1.1360]])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,13 @@ from isotropy.certificates._counter_random import random_words
 
 # streams of the projectors begin here; those below are for initial weights, one a parameter
 FIRST_STREAM = 1 << 32
+
+
+class Kept(TypedDict, total=False):
+    """Where the numbers of a projector are kept, and of which type they are."""
+
+    device: torch.device | str
+    dtype: torch.dtype
 
 
 class Projector(nn.Module, ABC):
@@ -36,7 +43,14 @@ class Projector(nn.Module, ABC):
 
     _empty: Tensor
 
-    def __init__(self, D: int, d: int, device: torch.device | str, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        D: int,
+        d: int,
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__()
         self.D = D
         self.d = d

@@ -197,7 +197,7 @@ def _answer(
     folder: Path | None,
     named: bool,
 ) -> Answer:
-    """The answer; what could not be saved is one of bad input, and said why."""
+    """The answer, or why it could not be saved, with the exit code."""
     answer = _together(found, named=named)
     if lost is not None:
         complain(lost)

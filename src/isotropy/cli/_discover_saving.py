@@ -21,7 +21,7 @@ _FORMAT = 1
 
 
 def default_folder(data: Path) -> Path:
-    """Where to save what was found in a file, if nobody said: beside nothing, named after it.
+    """Where to save what was found in a file, by default: in a folder named after it.
 
     Example:
         >>> str(default_folder(Path("measurements/table.csv.gz")))
@@ -56,7 +56,7 @@ def fingerprint(data: "Dataset | Transitions", options: Mapping[str, Any]) -> st
     from isotropy.data import Transitions
 
     names = {kind: getattr(data, kind, None) for kind in ("x_names", "y_names", "classes", "task")}
-    told = sha256(json_text({**options, **names, "version": __version__}).encode())
+    digest = sha256(json_text({**options, **names, "version": __version__}).encode())
     arrays = (
         (data.observations, data.actions, data.next_observations)
         if isinstance(data, Transitions)
@@ -64,9 +64,9 @@ def fingerprint(data: "Dataset | Transitions", options: Mapping[str, Any]) -> st
     )
     for array in arrays:
         if array is not None:
-            told.update(str(tuple(array.shape)).encode())
-            told.update(array.contiguous().numpy().tobytes())
-    return told.hexdigest()
+            digest.update(str(tuple(array.shape)).encode())
+            digest.update(array.contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def saved_search(folder: Path, mark: str) -> "Findings | None":
@@ -86,18 +86,18 @@ def saved_search(folder: Path, mark: str) -> "Findings | None":
     try:
         given = read_json(folder, _SEARCH, "a search")
         fields = {"format": whole(_FORMAT, _FORMAT), "mark": text(64), "complete": flag}
-        said = checked(record(fields), given, folder / _SEARCH)
+        state = checked(record(fields), given, folder / _SEARCH)
     except ValueError as error:
         raise ValueError(
             f"expected a search to go on with in {str(folder)!r}, got a folder without "
             f"{_SEARCH} that can be read ({error!s:.300})"
         ) from None
-    if said["mark"] != mark:
+    if state["mark"] != mark:
         raise ValueError(
             f"expected the data and options of the search in {str(folder)!r} to go on with it, got "
             "others"
         )
-    return Findings.load(folder) if said["complete"] else None
+    return Findings.load(folder) if state["complete"] else None
 
 
 def is_complete(folder: Path, mark: str) -> bool:
@@ -145,11 +145,11 @@ def with_certificates(
     several = []
     for number, (finding, pair) in enumerate(zip(found, certified, strict=True), 1):
         if isinstance(pair, str):
-            told: dict[str, Any] = {"reason": pair}
+            summary: dict[str, Any] = {"reason": pair}
         else:
-            told = {**pair.to_json(), "verdict": str(pair)}
+            summary = {**pair.to_json(), "verdict": str(pair)}
             for kind in ("with", "without"):
                 if folder is not None:
-                    told[kind]["path"] = str(folder / f"{kind}-{number}.iso")
-        several.append(replace(finding, certificates=told))
+                    summary[kind]["path"] = str(folder / f"{kind}-{number}.iso")
+        several.append(replace(finding, certificates=summary))
     return replace(found, findings=several)

@@ -42,13 +42,13 @@ def _of_finding(finding: "Finding", brief: bool) -> Iterator[str]:
         yield f"    {'hold' if len(beyond) > 1 else 'holds'} too: {', '.join(beyond)}"
     if brief:
         return
-    told = str(finding.comparison)  # which some notes tell as well
+    comparison = str(finding.comparison)  # which some notes repeat
     compared = finding.comparison is not None
     for note in finding.notes:
-        if not (compared and (note == told or note.startswith("mean loss on the "))):
+        if not (compared and (note == comparison or note.startswith("mean loss on the "))):
             yield f"    {note}"
     if compared:
-        yield f"    {told}"
+        yield f"    {comparison}"
     if finding.equivariance_error is not None:
         yield f"    equivariance error of the model: {finding.equivariance_error:.1e}"
     if finding.soft is not None:
@@ -68,8 +68,8 @@ def _helps_and_hurts(findings: "Findings") -> Iterator[str]:
         if isinstance(one, Mapping) and not one["confirmed"] and one.get("effect") is not None
     ]
     if rest:
-        told = ", ".join(f"{one['name']} {_percent(one['effect'])}" for one in rest)
-        yield f"  would cost too much: {told}"
+        costs = ", ".join(f"{one['name']} {_percent(one['effect'])}" for one in rest)
+        yield f"  would cost too much: {costs}"
 
 
 def _tried_lines(findings: "Findings") -> Iterator[str]:

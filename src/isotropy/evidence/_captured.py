@@ -177,7 +177,7 @@ def _from_operations(
             inputs = operation.input_rows()
             if sizes:
                 rows, inputs = rows.abs(), inputs.abs()
-            # samples need not be told apart: all rows add up
+            # samples need not be distinguished: all rows add up
             one = sample_gradients(operation, inputs.unsqueeze(0), rows.unsqueeze(0))
             parts.append((operation, one))
     whole = scattered(parts, parameters)

@@ -39,12 +39,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 @dataclass(frozen=True)
 class LearningCopy:
-    """A copy of the state after an epoch.
-
-    Args:
-        tensors: By name.
-        plain: The rest, of what JSON knows.
-    """
+    """A copy of the state after an epoch."""
 
     tensors: dict[str, Tensor]
     plain: dict[str, Any]
@@ -128,12 +123,6 @@ _MANNERS = frozenset(
 class LearningCheckpoint:
     """The file of a run, which a run of another model, other data or options cannot read.
 
-    Args:
-        path: The file.
-        about: What the run depends on, by name.
-        data: What it learns from, by name.
-        may_differ: Whether rates, schedules and the like may be others than in the file.
-
     Raises:
         ValueError: If there is no folder for the file.
     """
@@ -214,7 +203,7 @@ def _differing(text: str, other: Any) -> str:
 def model_identity(model: nn.Module) -> dict[str, str]:
     """What tells a network from others: its text, and the kinds and shapes of its tensors.
 
-    Two that differ only in what their ``forward`` does cannot be told apart.
+    Two that differ only in what their ``forward`` does look the same.
 
     Example:
         >>> one, other = nn.Sequential(nn.ReLU()), nn.Sequential(nn.Tanh())
@@ -266,7 +255,7 @@ def _item_digest(rows: Any, place: int) -> str:
         with _fixed_randomness():
             tensors = list(_tensors_in(rows[place]))
         found.add(digest_of(*tensors) if tensors else "")
-    return found.pop() if len(found) == 1 else ""  # augmentation of its own: not to be told
+    return found.pop() if len(found) == 1 else ""  # augmentation of its own: unknown
 
 
 def _tensors_in(item: Any) -> Iterator[Tensor]:

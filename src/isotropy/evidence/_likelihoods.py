@@ -36,9 +36,6 @@ class Likelihood(ABC):
     def check_outputs(self, outputs: Tensor) -> None:
         """Refuse outputs that cannot be those of this likelihood, by kind and shape alone.
 
-        Args:
-            outputs: What the network returned, shape (samples, …).
-
         Raises:
             TypeError: If they are not real numbers in one tensor.
             ValueError: If their shape is not one that this likelihood knows.
@@ -246,9 +243,6 @@ class Gaussian(Likelihood):
 
 def classes_without_samples(counts: Tensor) -> list[int]:
     """The classes of which no sample was seen.
-
-    Args:
-        counts: The sum of what ``Likelihood.class_counts`` returned.
 
     Example:
         >>> classes_without_samples(torch.tensor([3, 0, 1, 0]))

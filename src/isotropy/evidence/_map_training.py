@@ -184,11 +184,6 @@ class ShuffledBatches(Sampler[list[int]]):
 
     (On a single sample a batch normalisation cannot be trained.)
 
-    Args:
-        rows: How many there are.
-        batch_size: Rows in a batch.
-        generator: Where the order comes from.
-
     Example:
         >>> batches = ShuffledBatches(9, 4, torch.Generator().manual_seed(0))
         >>> len(batches), [len(rows) for rows in batches]
@@ -224,14 +219,6 @@ class _ShuffledRows:
 
 def shuffled(data: Any, batch_size: int, generator: torch.Generator) -> Any:
     """Data as batches that are shuffled; a loader, a stream or a list of batches as it is.
-
-    Args:
-        data: As for ``batches_of``.
-        batch_size: How many samples a batch has.
-        generator: Where the order comes from.
-
-    Raises:
-        ValueError: As ``batches_of``.
 
     Example:
         >>> x = torch.arange(6.0)

@@ -50,18 +50,6 @@ def root_columns(likelihood: Likelihood, outputs: Tensor) -> Iterator[Tensor]:
     Otherwise there is a column for every entry of the output: a unit vector times √(p(1 − p)),
     or times one for regression, where Λ is meant at noise one.
 
-    Args:
-        likelihood: Whose curvature.
-        outputs: What the network returned, shape (samples, …). The columns are differentiable
-            in them; detach them where that is not needed.
-
-    Returns:
-        One tensor of the shape of ``outputs`` after the other.
-
-    Raises:
-        TypeError: If the likelihood or the outputs are of no known kind.
-        ValueError: If the shape of the outputs does not fit the likelihood.
-
     Example:
         >>> logits = torch.randn(7, 3)
         >>> hessian = sum(v[:, :, None] * v[:, None] for v in root_columns(Categorical(), logits))
@@ -101,19 +89,6 @@ def sampled_columns(
     differentiated: it is one, and makes derivatives in ``outputs`` unbiased although y is drawn.
     They are thus not the derivatives at fixed y.
 
-    Args:
-        likelihood: Whose curvature.
-        outputs: What the network returned, shape (samples, …).
-        probes: How many cotangents.
-        generator: A seed or a generator, on any device.
-
-    Returns:
-        One tensor of the shape of ``outputs`` after the other.
-
-    Raises:
-        TypeError: If the likelihood or the outputs are of no known kind.
-        ValueError: If the outputs do not fit, or there are no probes.
-
     Example:
         >>> logits = torch.zeros(2, 3)
         >>> (v,) = sampled_columns(Categorical(), logits, generator=0)
@@ -135,19 +110,6 @@ def sign_columns(
 
     Signs ε are independent for every sample, column and position, so E Σ vvᵀ = Λ, and so for
     derivatives in ``outputs``. The columns are never formed.
-
-    Args:
-        likelihood: Whose curvature.
-        outputs: What the network returned, shape (samples, …).
-        probes: How many cotangents.
-        generator: A seed or a generator, on any device.
-
-    Returns:
-        One tensor of the shape of ``outputs`` after the other.
-
-    Raises:
-        TypeError: If the likelihood or the outputs are of no known kind.
-        ValueError: If the outputs do not fit, or there are no probes.
 
     Example:
         >>> (v,) = sign_columns(Gaussian(), torch.zeros(1, 4), generator=0)

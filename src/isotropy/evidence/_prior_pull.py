@@ -42,7 +42,7 @@ class PriorPull:
     ) -> list[float]:
         """The strengths δ/N to take gradients with; zero where that would overshoot."""
         return [
-            # a rate that is too large for a precision of 1 is left to diverge, and be told
+            # a rate that is too large for a precision of 1 is left to diverge, which is reported
             0.0 if rate / samples < _STRONG <= rate * strength * longest else strength
             for strength, rate, longest in zip(strengths, rates, self._longest, strict=True)
         ]

@@ -212,7 +212,7 @@ class Sums:
     parts: dict[tuple[str, int], PartSums] = field(default_factory=dict)
 
     def _parts(self) -> list[PartSums]:
-        return [self.parts[key] for key in sorted(self.parts)]  # alike in all processes
+        return [self.parts[key] for key in sorted(self.parts)]  # the same in all processes
 
     def tensors(self) -> list[Tensor]:
         """All that adds up, in a fixed order."""

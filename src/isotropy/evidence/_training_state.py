@@ -135,10 +135,6 @@ def set_optimiser_state(
 class Randomness:
     """All random numbers that training draws: torch's own generators and those of loaders.
 
-    Args:
-        generators: Those of loaders.
-        device: Where the network is.
-
     Example:
         >>> own = torch.Generator()
         >>> randomness = Randomness([own], torch.device("cpu"))

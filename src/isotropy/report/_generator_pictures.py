@@ -118,7 +118,7 @@ def metric_picture(finding: Finding, plots: Plots | None = None) -> str:
     label = f"invariant metric. {words}"
     picture, width = _heat_map(metric, names, label)
     if plots is not None:
-        picture = matrix_plot(metric, names, label, picture, plots, " · ")
+        picture = matrix_plot(metric, names, label, picture, plots)
     return (
         f"<h3>Invariant metric</h3><div class='matrices'>"
         f"{_figure(picture, escape(words), max(width, 2 * _NARROWEST))}</div>"

@@ -1,4 +1,4 @@
-"""What else a search has to say: what holds nearly or trivially, what was tried, how sure it is."""
+"""What else a search has to say: what holds approximately or trivially, what was tried, how sure it is."""
 
 from __future__ import annotations
 
