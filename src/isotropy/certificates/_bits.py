@@ -42,12 +42,6 @@ class BitWriter:
 
         Raises:
             ValueError: If the value is not one of them.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.below(0, 1)
-            >>> len(writer)
-            0
         """
         value = operator.index(value)
         if not 0 <= value < limit:
@@ -61,12 +55,6 @@ class BitWriter:
 
         Raises:
             ValueError: If it is negative.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.natural(1000)
-            >>> len(writer)
-            16
         """
         number = operator.index(value) + 1
         if number < 1:
@@ -81,12 +69,6 @@ class BitWriter:
 
         Raises:
             ValueError: If the name is not in the list.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.choice("sparse", ("dense", "sparse", "film"))
-            >>> len(writer)
-            2
         """
         if value not in options:
             raise ValueError(f"expected one of {', '.join(options)}, got {value!r:.80}")
@@ -100,12 +82,6 @@ class BitWriter:
 
         Raises:
             ValueError: If they are not ascending numbers in that range.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.subset([3, 17, 40], 64)
-            >>> len(writer)  # three numbers of 6 bits would take 18
-            16
         """
         bounded = [-1, *chosen, limit]
         if any(a >= b for a, b in pairwise(bounded)):
@@ -120,12 +96,6 @@ class BitWriter:
 
         Raises:
             ValueError: If there are other characters.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.bits("0101")
-            >>> writer.to_bytes()
-            b'P'
         """
         if set(text) - {"0", "1"}:
             raise ValueError(f"expected the characters 0 and 1, got {text!r:.80}")
@@ -149,9 +119,6 @@ class BitReader:
 
     Every method raises :class:`Rejected` where the bits end too early or are not a code, and
     allocates no more than a few times the bytes it reads.
-
-    Args:
-        data: What a :class:`BitWriter` gave.
 
     Example:
         >>> reader = BitReader(b"\xb8")
@@ -180,10 +147,6 @@ class BitReader:
         Raises:
             Rejected: If the bits say a number that is not one of them.
             ValueError: If there are none.
-
-        Example:
-            >>> BitReader(b"\xff").below(256)
-            255
         """
         if limit < 1:
             raise ValueError(f"expected a limit of at least 1, got {limit}")
@@ -197,10 +160,6 @@ class BitReader:
 
         Raises:
             Rejected: If it is larger; a number that could only be larger is not read.
-
-        Example:
-            >>> BitReader(b"\x80").natural(limit=10)
-            0
         """
         zeros = 0
         while not self._take(1):
@@ -217,12 +176,7 @@ class BitReader:
         raise Rejected(f"expected a number of at most {_short(limit)}, got a larger one")
 
     def choice(self, options: Sequence[str]) -> str:
-        r"""Read one of a fixed list of names.
-
-        Example:
-            >>> BitReader(b"\x40").choice(("dense", "sparse", "film"))
-            'sparse'
-        """
+        """Read one of a fixed list of names."""
         return options[self.below(len(options))]
 
     def subset(self, count: int, limit: int) -> list[int]:
@@ -232,12 +186,6 @@ class BitReader:
 
         Raises:
             ValueError: If there are not so many.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.subset([3, 17, 40], 64)
-            >>> BitReader(writer.to_bytes()).subset(3, 64)
-            [3, 17, 40]
         """
         if not 0 <= count <= limit:
             raise ValueError(f"expected from 0 to {limit} numbers below {limit}, got {count}")
@@ -254,22 +202,11 @@ class BitReader:
         return chosen[::-1]
 
     def bits(self, count: int) -> str:
-        """Read bits as the characters 0 and 1.
-
-        Example:
-            >>> BitReader(b"P").bits(4)
-            '0101'
-        """
+        """Read bits as the characters 0 and 1."""
         return f"{self._take(count):0{count}b}" if count else ""
 
     def peek(self, count: int) -> str:
-        """The next bits, at most ``count`` and fewer where the bytes end, without reading them.
-
-        Example:
-            >>> reader = BitReader(b"P")
-            >>> reader.peek(2), reader.peek(100), reader.position
-            ('01', '01010000', 0)
-        """
+        """The next bits, at most ``count`` and fewer where the bytes end, without reading them."""
         start = self._position
         text = self.bits(min(count, self.remaining))
         self._position = start
@@ -280,9 +217,6 @@ class BitReader:
 
         Raises:
             Rejected: If there is more.
-
-        Example:
-            >>> BitReader(b"").finish()
         """
         if self.remaining >= 8 or self._take(self.remaining):
             raise Rejected("expected the end of the message, got more bits")

@@ -22,11 +22,6 @@ _DEAL = 1 << 32
 class Examples:
     """Inputs and targets on the CPU.
 
-    Args:
-        x: Inputs, shape (n, …).
-        y: Labels of shape (n,), or numbers of shape (n, k).
-        classes: The names of labels, where they have some.
-
     Example:
         >>> sample = Examples(torch.zeros(4, 2), torch.tensor([0, 1, 1, 0]))
         >>> len(sample), sample.digest()[:8]

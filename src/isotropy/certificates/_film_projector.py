@@ -21,13 +21,6 @@ class FilmProjector(Projector):
     modulation (thesis Section 5.4.1). The entries have variance 1/F, with F the number of those
     rows, so that columns have about unit length.
 
-    Args:
-        parameters: Names and shapes of all parameters, in order.
-        film: The names of those that move.
-        d: The dimension of the subspace.
-        seed: Names the entries.
-        **kept: Where they are kept, and of which type.
-
     Raises:
         ValueError: If none of the parameters moves, or a name is not one of theirs.
 

@@ -150,12 +150,6 @@ class ResidualBlock(nn.Module):
     Where maps are halved, plain blocks take every second pixel, in the convolution and the
     shortcut. On even sides no turn keeps those pixels, so other blocks take means of 2×2 first.
 
-    Args:
-        into: Channels that come in.
-        out: Channels that go out, as many or more; the shortcut fills up with zeros.
-        halves: Whether maps are halved.
-        layers: What it is made of.
-
     Example:
         >>> ResidualBlock(4, 8, True, Layers())(torch.zeros(1, 4, 8, 8)).shape
         torch.Size([1, 8, 4, 4])

@@ -18,16 +18,6 @@ class OrbitConv2d(nn.Module):
     Kernels that look the same from every side: the layer commutes with the group as plain maps
     are turned, without slices.
 
-    Args:
-        into: Channels that come in.
-        out: Channels that go out.
-        size: The side of the kernel.
-        group: The group whose orbits on the kernel share a weight.
-        lifts: Whether the input is an image, rather than what a ReLU gave.
-        padding: Rows of zeros around the maps.
-        bias: Whether there is a bias for each channel.
-        device: Where the parameters live.
-
     Attributes:
         fan_in: The variance of outputs for weights and inputs of variance one; see ``coherent``.
 

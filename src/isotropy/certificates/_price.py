@@ -105,12 +105,7 @@ def decoding_price(message: bytes) -> Price:
 
 
 def space_price(architecture: Architecture, shape: tuple[int, ...]) -> Price:
-    """Of what a symmetric network is made of besides its weights: orbits, and spaces of maps.
-
-    Args:
-        architecture: Of the catalogue.
-        shape: Of one input.
-    """
+    """Of what a symmetric network is made of besides its weights: orbits, and spaces of maps."""
     group, sizes = architecture.group, architecture.sizes
     if group is None:
         return Price()

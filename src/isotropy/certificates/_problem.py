@@ -18,18 +18,7 @@ from isotropy.certificates._subspace import parameter_shapes
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A sample and a module that can be trained on it.
-
-    Args:
-        sample: The rows.
-        test: Rows to report an error on, where there are some.
-        goal: What counts as an error.
-        text: What to call the module.
-        module: The module.
-        architecture: The same of the catalogue, or ``None`` for a user's own.
-        parameters: How many it has.
-        input_scale: Inputs are divided by this, where it is given.
-    """
+    """A sample and a module that can be trained on it."""
 
     sample: Examples
     test: Examples | None

@@ -30,12 +30,6 @@ class Projector(nn.Module, ABC):
     formed only by ``dense``. Made by ``projector``; its numbers are no part of a ``state_dict``,
     since the seed names them.
 
-    Args:
-        D: The number of parameters.
-        d: The dimension of the subspace.
-        device: Where its numbers are kept.
-        dtype: Of its numbers, and of what it multiplies.
-
     Attributes:
         D: The number of parameters.
         d: The dimension of the subspace.

@@ -115,12 +115,6 @@ def projector(
 class IdentityProjector(Projector):
     """P = 1, or its first d columns: every dimension is a parameter (pruned networks).
 
-    Args:
-        D: The number of parameters.
-        d: How many of them move, the first ones.
-        device: Where vectors are.
-        dtype: Of vectors.
-
     Example:
         >>> projector("identity", {"a": (2, 2)}, 4, seed=0)(torch.arange(4.0)).tolist()
         [0.0, 1.0, 2.0, 3.0]

@@ -21,9 +21,6 @@ _TERM = re.compile(r"(?:([1-9][0-9]{0,9})\*)?([A-Z][A-Za-z]*(?:\([0-9],?[0-9]?\)
 class TensorSum:
     """A sum of scalars, vectors and tensors of order two, in the order of the inputs' columns.
 
-    Args:
-        terms: How many copies of which kind, one pair for each term.
-
     Raises:
         ValueError: If there are too many terms or copies, none, or a kind is unknown.
 

@@ -42,13 +42,6 @@ def shared_mlp(
     Hidden layers are as many copies of the inputs' places as come nearest to their width, one at
     least; logits do not change as inputs are permuted.
 
-    Args:
-        shape: Of one input; flattened, it is the group's places once or several times over.
-        classes: How many logits.
-        widths: Of the hidden layers, about.
-        group: Of permutations.
-        device: Where the parameters live.
-
     Raises:
         ValueError: If inputs are no copies of the group's places, or layers are too large.
 

@@ -72,10 +72,6 @@ def fingerprint(data: "Dataset | Transitions", options: Mapping[str, Any]) -> st
 def saved_search(folder: Path, mark: str) -> "Findings | None":
     """What an earlier search with the same data and options found; None where it was stopped.
 
-    Args:
-        folder: Where it was saved.
-        mark: Its ``fingerprint``.
-
     Raises:
         ValueError: If nothing was saved there, or the search was another one.
     """
@@ -116,15 +112,7 @@ def save_search(
     mark: str,
     certificates: "Mapping[int, CertifiedFinding]",
 ) -> None:
-    """Write all of it, or nothing: what was saved before stays until the rest is on the disk.
-
-    Args:
-        found: What was found.
-        folder: Where to.
-        title: The heading of the report.
-        mark: The ``fingerprint`` of the search.
-        certificates: Pairs of certificates, by the number of their finding from 0 on.
-    """
+    """Write all of it, or nothing: what was saved before stays until the rest is on the disk."""
     from isotropy._run import replaced_contents, write_json
     from isotropy.report import write_finding_page
 

@@ -84,12 +84,7 @@ class KroneckerBlock:
 
 @dataclass(frozen=True, eq=False)
 class DenseBlock:
-    """H itself, without further approximation.
-
-    Args:
-        matrix: H, shape (size, size).
-        entries: Where its rows are in the flat parameter; None for all, in order.
-    """
+    """H itself, without further approximation."""
 
     matrix: Tensor
     entries: Tensor | None = None
@@ -120,12 +115,7 @@ class DenseBlock:
 
 @dataclass(frozen=True, eq=False)
 class DiagonalBlock:
-    """The diagonal of H.
-
-    Args:
-        values: The diagonal, shape (size,).
-        entries: Where they are in the flat parameter; None for all, in order.
-    """
+    """The diagonal of H."""
 
     values: Tensor
     entries: Tensor | None = None

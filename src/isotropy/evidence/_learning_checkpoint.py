@@ -47,18 +47,7 @@ class LearningCopy:
 
 @dataclass
 class LearningState:
-    """All that changes from epoch to epoch.
-
-    Args:
-        model: The tensors of the network, themselves.
-        optimisers: By name.
-        priors: What the evidence learns beside, themselves.
-        randomness: All generators.
-        epoch: How many epochs there have been.
-        losses: Of each of them.
-        history: The updates so far.
-        counts: How much a pass over the training data yields.
-    """
+    """All that changes from epoch to epoch."""
 
     model: dict[str, Tensor]
     optimisers: Mapping[str, torch.optim.Optimizer]

@@ -27,20 +27,7 @@ _EXPLODED = 1e6
 
 
 class MapTraining:
-    """Epochs of gradient steps on −log p(D|θ)/T + ½ Σ δcθ², divided by the number N of samples.
-
-    Args:
-        model: The network.
-        likelihood: What its outputs mean.
-        parameters: The parameters to train, by name.
-        groups: The precision group of each.
-        batches: The data, wherever they are.
-        optimiser: Of these parameters.
-        options: The schedule of its learning rates, the epochs, the temperature T, and whether
-            steps on a GPU are captured once and replayed.
-        hyperparameters: What is not trained here; no gradients are computed for them.
-        lengths: The squared lengths c of parameters that have some, by name; 1 for the others.
-    """
+    """Epochs of gradient steps on −log p(D|θ)/T + ½ Σ δcθ², divided by the number N of samples."""
 
     def __init__(
         self,
@@ -240,12 +227,6 @@ def training_batches(
     source: Any, batch_size: int, dtype: torch.dtype, counts: Mapping[str, int] | None = None
 ) -> Batches:
     """What ``shuffled`` gave, as batches of a floating type.
-
-    Args:
-        source: Whatever yields batches.
-        batch_size: For data that have none.
-        dtype: What floating inputs and targets become.
-        counts: How much a pass yields, where that was counted before; see ``counts_of``.
 
     Example:
         >>> x = torch.arange(5.0)

@@ -63,19 +63,6 @@ def root_columns(likelihood: Likelihood, outputs: Tensor) -> Iterator[Tensor]:
     return (columns(one)[0] for one in numbers.split(1))
 
 
-def root_matrix(likelihood: Likelihood, outputs: Tensor) -> Tensor:
-    """All columns of `root_columns` at once, shape (columns, *outputs.shape).
-
-    Example:
-        >>> root_matrix(Gaussian(), torch.zeros(1, 2))
-        tensor([[[1., 0.]],
-        <BLANKLINE>
-                [[0., 1.]]])
-    """
-    count = root_count(likelihood, outputs)
-    return _root(likelihood, outputs)(torch.arange(count, device=outputs.device))
-
-
 def sampled_columns(
     likelihood: Likelihood,
     outputs: Tensor,

@@ -147,14 +147,7 @@ class PriorUpdates:
 
 
 class HyperparameterUpdates:
-    """Adam on parameters of layers along the gradient of the evidence.
-
-    Args:
-        parameters: By name; there may be none.
-        rate: The learning rate.
-        schedule: How it falls.
-        updates: How many steps there will be.
-    """
+    """Adam on parameters of layers along the gradient of the evidence."""
 
     def __init__(
         self, parameters: Mapping[str, Tensor], *, rate: float, schedule: Schedule, updates: int

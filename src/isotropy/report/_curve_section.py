@@ -48,7 +48,8 @@ def _curve(finding: Finding, comparison: ModelComparison, plots: Plots) -> str:
     place = plots.add(curve_figure(comparison), label, _HEIGHT)
     return (
         f"<figure class='block'>{place}<figcaption>{escape(comparison.loss.capitalize())} on "
-        f"{comparison.samples:,} rows held out, with {escape(finding.name)} and without.</figcaption>"
+        f"{comparison.samples:,} rows held out, with {escape(finding.name)} and without."
+        "</figcaption>"
         f"{numbers_below(html_table(rows, None, _HEADS))}</figure>"
     )
 

@@ -45,11 +45,6 @@ def demo_page(
 ) -> str:
     """One HTML page about several searches, with all that it needs inside.
 
-    Args:
-        cases: The searches: each as the values of a ``DemoCase``, the first two or more.
-        title: The heading.
-        words: What comes below it.
-
     Example:
         >>> from isotropy.discovery import Findings
         >>> page = demo_page([("a", Findings()), ("b", Findings(), "b.npz, 300 rows")])

@@ -76,8 +76,9 @@ def soft_table(finding: Finding) -> str:
     )
     return (
         "<h3>A soft model</h3><p>It prefers the symmetry and is not bound to it. All three were "
-        f"fitted to the same rows; these are mean losses on {comparison.samples} samples set aside. That "
-        f"the soft model is no better than the free predictor has <b class='number'>{sure}</b>.</p>"
+        f"fitted to the same rows; these are mean losses on {comparison.samples} samples set "
+        "aside. That the soft model is no better than the free predictor has "
+        f"<b class='number'>{sure}</b>.</p>"
         f"{html_table(rows, _SOFT, _SOFT_HEADS)}"
     )
 

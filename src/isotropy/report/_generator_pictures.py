@@ -38,10 +38,6 @@ _KEY = "<span class='plus'>orange</span> is positive, <span class='minus'>blue</
 def generator_pictures(finding: Finding, plots: Plots | None = None) -> str:
     """The generators as heat maps with captions, as HTML; nothing where there are none.
 
-    Args:
-        finding: What has ``generators``.
-        plots: Those of the page, which the first few join.
-
     Example:
         >>> from isotropy.discovery import Finding
         >>> turn = Finding("SO(2)", "SO(2)", "", "", generators=[[[0, -1], [1, 0]]])
@@ -83,10 +79,6 @@ def generator_pictures(finding: Finding, plots: Plots | None = None) -> str:
 
 def metric_picture(finding: Finding, plots: Plots | None = None) -> str:
     """The invariant metric as a heat map with its signs, as HTML; nothing where there is none.
-
-    Args:
-        finding: What has a ``metric``.
-        plots: Those of the page, which it joins.
 
     Example:
         >>> from isotropy.discovery import Finding

@@ -1,4 +1,4 @@
-"""What else a search has to say: what holds approximately or trivially, what was tried, how sure it is."""
+"""What holds approximately or trivially, what was tried, and how sure a search is."""
 
 from __future__ import annotations
 
