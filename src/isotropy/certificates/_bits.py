@@ -38,11 +38,7 @@ class BitWriter:
         return self._length
 
     def below(self, value: int, limit: int) -> None:
-        """Write one of the ``limit`` numbers from 0, in ⌈log₂ limit⌉ bits.
-
-        Raises:
-            ValueError: If the value is not one of them.
-        """
+        """Write one of the ``limit`` numbers from 0, in ⌈log₂ limit⌉ bits."""
         value = operator.index(value)
         if not 0 <= value < limit:
             raise ValueError(
@@ -51,11 +47,7 @@ class BitWriter:
         self._append(value, width_of(limit))
 
     def natural(self, value: int) -> None:
-        """Write a natural number: Elias' delta code of value + 1.
-
-        Raises:
-            ValueError: If it is negative.
-        """
+        """Write a natural number: Elias' delta code of value + 1."""
         number = operator.index(value) + 1
         if number < 1:
             raise ValueError(f"expected a natural number, got {value}")
@@ -65,11 +57,7 @@ class BitWriter:
         self._append(number - (1 << (length - 1)), length - 1)
 
     def choice(self, value: str, options: Sequence[str]) -> None:
-        """Write one of a fixed list of names, all equally long.
-
-        Raises:
-            ValueError: If the name is not in the list.
-        """
+        """Write one of a fixed list of names, all equally long."""
         if value not in options:
             raise ValueError(f"expected one of {', '.join(options)}, got {value!r:.80}")
         self.below(options.index(value), len(options))
@@ -92,11 +80,7 @@ class BitWriter:
         self.below(place, math.comb(limit, len(chosen)))
 
     def bits(self, text: str) -> None:
-        """Write bits given as the characters 0 and 1.
-
-        Raises:
-            ValueError: If there are other characters.
-        """
+        """Write bits given as the characters 0 and 1."""
         if set(text) - {"0", "1"}:
             raise ValueError(f"expected the characters 0 and 1, got {text!r:.80}")
         self._pieces.append(text)
@@ -142,12 +126,7 @@ class BitReader:
         return 8 * len(self._data) - self._position
 
     def below(self, limit: int) -> int:
-        r"""Read one of the ``limit`` numbers from 0.
-
-        Raises:
-            Rejected: If the bits say a number that is not one of them.
-            ValueError: If there are none.
-        """
+        r"""Read one of the ``limit`` numbers from 0."""
         if limit < 1:
             raise ValueError(f"expected a limit of at least 1, got {limit}")
         value = self._take(width_of(limit))
@@ -156,11 +135,7 @@ class BitReader:
         return value
 
     def natural(self, limit: int | None = None) -> int:
-        r"""Read a natural number.
-
-        Raises:
-            Rejected: If it is larger; a number that could only be larger is not read.
-        """
+        r"""Read a natural number."""
         zeros = 0
         while not self._take(1):
             zeros += 1
@@ -213,11 +188,7 @@ class BitReader:
         return text
 
     def finish(self) -> None:
-        """Require that nothing is left but the zeros that fill up the last byte.
-
-        Raises:
-            Rejected: If there is more.
-        """
+        """Require that nothing is left but the zeros that fill up the last byte."""
         if self.remaining >= 8 or self._take(self.remaining):
             raise Rejected("expected the end of the message, got more bits")
 
