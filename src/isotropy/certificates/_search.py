@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -58,7 +58,7 @@ class Training:
     def lower(
         self,
         weights: Callable[[], Tensor],
-        trained: list[tuple[Tensor, float]],
+        trained: Sequence[tuple[Tensor, float]],
         how: Descent,
         name: str,
         phase: str,
