@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
+from typer import Argument, Option
 
 from isotropy.cli._discover_run import DiscoverRun
 from isotropy.cli._discover_saving import default_folder, require_folder
@@ -27,7 +27,7 @@ def discover(
     common: CommonOptions,
     data: Annotated[
         Path | None,
-        typer.Argument(
+        Argument(
             metavar="DATA",
             help="An .npz of x and y, or of observations, actions and next_observations, a table, "
             "or a folder of images; without it, small examples.",
@@ -36,18 +36,17 @@ def discover(
     target: Target = None,
     task: Task = None,
     groups: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A column: rows with one value are never split up."),
+        str | None, Option(metavar="NAME", help="A column: rows with one value are never split up.")
     ] = None,
     channels_first: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--channels-first", help="Sequences are (rows, channels, n), not (rows, n, channels)."
         ),
     ] = False,
     candidates: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar='"GROUP, …"',
             help='Groups to try as well: "Z(12), S(3)+S(9)"; with --method groups the only ones: '
             '"rotation, horizontal flip".',
@@ -55,13 +54,13 @@ def discover(
     ] = None,
     blocks: Annotated[
         int | None,
-        typer.Option(
+        Option(
             metavar="K", help="Columns are K blocks; a continuous symmetry moves each the same way."
         ),
     ] = None,
     method: Annotated[
         list[MethodOption] | None,
-        typer.Option(
+        Option(
             help="What to look for, by default all that suits the data; generators: continuous "
             "symmetries; layers: of networks for images, and motions of these; transitions: "
             "signed permutations of observations and actions; groups: sets of motions that layers "
@@ -70,7 +69,7 @@ def discover(
     ] = None,
     study: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FILE|URL",
             help="With --method groups: keep what is trained in this SQLite file or PostgreSQL "
             "database. The same command goes on with it, and several at once share the work.",
@@ -78,47 +77,43 @@ def discover(
     ] = None,
     strategy: Annotated[
         StrategyOption | None,
-        typer.Option(help="With --method groups: how to search, by default lattice."),
+        Option(help="With --method groups: how to search, by default lattice."),
     ] = None,
     children: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", help="With --method groups: train at most N networks, by default 60."
-        ),
+        Option(metavar="N", help="With --method groups: train at most N networks, by default 60."),
     ] = None,
     margin: Annotated[
-        float, typer.Option(help="What a symmetry may cost, as a share of what can be learned.")
+        float, Option(help="What a symmetry may cost, as a share of what can be learned.")
     ] = 0.05,
     near_margin: Annotated[
         float,
-        typer.Option(
-            help="What may cost so much and be offered as a soft model; 0 to look for none."
-        ),
+        Option(help="What may cost so much and be offered as a soft model; 0 to look for none."),
     ] = 0.5,
     certify: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--certify",
             help="Certify two networks for each finding, with the symmetry and without it.",
         ),
     ] = False,
     delta: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="With --certify: the probability that a pair of bounds may fail with, by default "
             "0.05."
         ),
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="With --certify, for numbers: an error is one missed by more than this, by "
             "default half a standard deviation."
         ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TIME",
             help="How long it may take: 90s, 5m, 1h; by default some five minutes, without limit "
             "for transitions, with --method groups and --certify. Then what is sure is reported.",
@@ -126,20 +121,20 @@ def discover(
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--resume",
             help="Go on with the search that was saved in --out, with the same data and options.",
         ),
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="DIR",
             help="Save findings, models, certificates and report.html here; by default in a folder "
             "named after DATA, with --json nowhere.",
         ),
     ] = None,
-    no_save: Annotated[bool, typer.Option("--no-save", help="Save nothing.")] = False,
+    no_save: Annotated[bool, Option("--no-save", help="Save nothing.")] = False,
 ) -> Answer:
     """Find the symmetries of a task, name them, and confirm them by test."""
     from isotropy._run import seconds_of

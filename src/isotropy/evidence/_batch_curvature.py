@@ -43,16 +43,7 @@ def places_of_whole(
 
 
 class BatchCurvature:
-    """Adds the curvature of one batch to the sums of a pass: column by column, then ``finish``.
-
-    Args:
-        sums: What to add to.
-        operations: The operations of the batch on parameters that count.
-        parameters: Those parameters by name.
-        samples: The number of samples in the batch.
-        structure: What form the curvature takes.
-        sharing: What is done along shared axes.
-    """
+    """Adds the curvature of one batch to the sums of a pass: column by column, then ``finish``."""
 
     def __init__(
         self,

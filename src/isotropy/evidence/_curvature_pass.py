@@ -26,15 +26,7 @@ _LARGEST_STACK = 2**13  # rows of all columns that go backwards together on a GP
 
 
 class CurvaturePass:
-    """Adds up the curvature of a network over batches of data.
-
-    Args:
-        model: The network.
-        likelihood: What its outputs mean.
-        parameters: The parameters that count, by name.
-        own: Whether these are the model's own; otherwise they stand in for them.
-        options: How curvature is computed.
-    """
+    """Adds up the curvature of a network over batches of data."""
 
     def __init__(
         self,

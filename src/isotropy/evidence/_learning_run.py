@@ -106,23 +106,13 @@ class LearningRun:
         start = dict.fromkeys(self.groups.values(), 1.0) | self.paths.precisions()
         if precisions is not None:
             start = {n: float(p) for n, p in precision_of(start, precisions).items()}
-        updates = len(options.estimates)
         self.priors = PriorUpdates(
             start,
+            options,
             noise=given if gaussian else None,
             learns_noise=gaussian and options.noise == "learn",
-            temperature=options.temperature,
-            rate=options.hyper_learning_rate,
-            schedule=options.hyper_schedule,
-            steps=options.steps,
-            updates=updates,
         )
-        self.hyperparameters = HyperparameterUpdates(
-            {name: own[name] for name in names},
-            rate=options.hyper_learning_rate,
-            schedule=options.hyper_schedule,
-            updates=updates,
-        )
+        self.hyperparameters = HyperparameterUpdates({name: own[name] for name in names}, options)
         like = next(iter(parameters.values()))
         self.source = shuffled(data, options.batch_size, make_generator(options.seed))
         self.training = MapTraining(
