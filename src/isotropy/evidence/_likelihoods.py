@@ -34,15 +34,7 @@ class Likelihood(ABC):
     has_noise: ClassVar[bool] = False
 
     def check_outputs(self, outputs: Tensor) -> None:
-        """Refuse outputs that cannot be those of this likelihood, by kind and shape alone.
-
-        Raises:
-            TypeError: If they are not real numbers in one tensor.
-            ValueError: If their shape is not one that this likelihood knows.
-
-        Example:
-            >>> Categorical().check_outputs(torch.zeros(5, 3))
-        """
+        """Refuse outputs that cannot be those of this likelihood, by kind and shape alone."""
         if not isinstance(outputs, Tensor):
             raise TypeError(f"expected a tensor of outputs, got {type(outputs).__name__}")
         if not outputs.is_floating_point():
@@ -65,10 +57,6 @@ class Likelihood(ABC):
             TypeError: If outputs or targets are not tensors of a fitting kind.
             ValueError: If their shapes do not fit, a label is out of range, or a value is not
                 finite.
-
-        Example:
-            >>> Categorical().statistics(torch.zeros(3, 4), torch.tensor([0, 3, 1]))
-            tensor([-4.1589,  3.0000], dtype=torch.float64)
         """
         fitting = self._fitting(outputs, targets)
         _require_finite(outputs, "outputs")
@@ -81,13 +69,6 @@ class Likelihood(ABC):
         Returns:
             Shape (classes,), int64; of length zero for regression. For binary targets the two
             counts are of targets below one and above zero.
-
-        Example:
-            >>> counts = Categorical().class_counts(torch.zeros(3, 4), torch.tensor([0, 3, 0]))
-            >>> counts
-            tensor([2, 0, 0, 1])
-            >>> classes_without_samples(counts)
-            [1, 2]
         """
         return self._counts(outputs, self._fitting(outputs, targets))
 
@@ -101,11 +82,6 @@ class Likelihood(ABC):
 
         Raises:
             ValueError: If there is a noise where none belongs, or it is not a positive number.
-
-        Example:
-            >>> sums = Gaussian().statistics(torch.ones(2, 1), torch.zeros(2))
-            >>> Gaussian().log_likelihood(sums, noise=2.0)
-            tensor(-3.4742, dtype=torch.float64)
         """
         if noise is not None and not _is_one(noise):
             raise ValueError(f"expected no noise for {self.name}, got {_number(noise)}")
