@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -122,8 +121,13 @@ class _Pruning:
         weights, recipe = training.space.weights.detach(), training.recipe
         values = Quantised(weights[left], recipe.levels - 1, recipe.codebook).to(weights)
         both = [(tensor, recipe.quantised_rate) for tensor in (values.weights, values.codebook)]
-        at = partial(_spread, len(weights), left, values)
-        training.lower(at, both, recipe.quantised(self.seed), "quantising", "quantising")
+        training.lower(
+            lambda: _spread(len(weights), left, values()),
+            both,
+            recipe.quantised(self.seed),
+            "quantising",
+            "quantising",
+        )
         symbols = torch.zeros(len(weights), dtype=torch.int64, device=weights.device)
         symbols[left] = 1 + values.symbols()
         return symbols, torch.cat([weights.new_zeros(1), values.levels()])
@@ -147,7 +151,7 @@ class _Pruning:
                 count = max(1, round(len(weights) * self.keep ** (done / self.rounds)))
                 left = left[largest(weights.detach()[left], min(count, len(left)))]
             free = weights.detach()[left].requires_grad_()
-            at = partial(_spread, len(weights), left, lambda free=free: free)
+            at = partial(_spread, len(weights), left, free)
             name = f"pruning, round {done}"
             training.lower(at, [(free, recipe.rate)], how, name, f"pruning-{done}")
             with torch.no_grad():
@@ -155,7 +159,6 @@ class _Pruning:
         return left
 
 
-def _spread(size: int, places: Tensor, values: Callable[[], Tensor]) -> Tensor:
+def _spread(size: int, places: Tensor, values: Tensor) -> Tensor:
     """A vector with these values in these places, and zeros elsewhere."""
-    found = values()
-    return found.new_zeros(size).index_put((places,), found)
+    return values.new_zeros(size).index_put((places,), values)

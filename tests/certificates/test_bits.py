@@ -196,3 +196,32 @@ def test_bad_values_are_refused(write: object, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         write(writer)  # type: ignore[operator]
     assert len(writer) == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "arguments", "length"),
+    [
+        ("below", (0, 1), 0),
+        ("natural", (1000,), 16),
+        ("choice", ("sparse", NAMES), 2),
+        ("subset", ([3, 17, 40], 64), 16),  # three numbers of 6 bits would take 18
+        ("bits", ("0101",), 4),
+    ],
+)
+def test_lengths_of_single_codes(method: str, arguments: tuple[Any, ...], length: int) -> None:
+    writer = BitWriter()
+    getattr(writer, method)(*arguments)
+    assert len(writer) == length
+
+
+def test_single_codes_are_read() -> None:
+    assert BitReader(b"\xff").below(256) == 255
+    assert BitReader(b"\x80").natural(limit=10) == 0
+    assert BitReader(b"\x40").choice(NAMES) == "sparse"
+    writer = BitWriter()
+    writer.subset([3, 17, 40], 64)
+    assert BitReader(writer.to_bytes()).subset(3, 64) == [3, 17, 40]
+    assert BitReader(b"P").bits(4) == "0101"
+    reader = BitReader(b"P")
+    assert (reader.peek(2), reader.peek(100), reader.position) == ("01", "01010000", 0)
+    BitReader(b"").finish()

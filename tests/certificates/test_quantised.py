@@ -8,7 +8,6 @@ import torch
 from sklearn.cluster import KMeans
 
 from isotropy.certificates import Quantised
-from isotropy.certificates._quantised import kmeans_levels, uniform_levels
 from isotropy.certificates._search import used_levels
 
 
@@ -48,15 +47,18 @@ def test_uniform_start_is_the_mean_of_equal_bins() -> None:
     weights = torch.tensor([-3.0, -2.9, 0.2, 0.4, 2.8, 1.5])
     # three bins over ±3: [-3, -1), [-1, 1), [1, 3]
     torch.testing.assert_close(
-        uniform_levels(weights, 3), torch.tensor([-2.95, 0.3, 2.15]), rtol=1e-6, atol=1e-6
+        Quantised(weights, 3).codebook.detach(),
+        torch.tensor([-2.95, 0.3, 2.15]),
+        rtol=1e-6,
+        atol=1e-6,
     )
     # an empty bin gives its centre
-    assert uniform_levels(torch.tensor([-1.0, 1.0]), 3).tolist() == [-1.0, 0.0, 1.0]
+    assert Quantised(torch.tensor([-1.0, 1.0]), 3).codebook.tolist() == [-1.0, 0.0, 1.0]
 
 
 def test_kmeans_is_as_good_as_scikit_learn() -> None:
     weights = torch.randn(2000, generator=torch.Generator().manual_seed(0)).double()
-    ours = kmeans_levels(weights, 5, rounds=1000)
+    ours = Quantised(weights, 5, start="kmeans").codebook.detach()
     theirs = KMeans(5, n_init=10, random_state=0).fit(weights.numpy()[:, None])
     cost = (weights[:, None] - ours[None]).square().amin(1).sum()
     assert float(cost) < 1.001 * theirs.inertia_

@@ -369,3 +369,14 @@ def test_a_noise_of_one_is_none(noise: float | Tensor | None) -> None:
     sums = torch.tensor([-3.0, 2.0], dtype=torch.float64)
     check: Callable[..., Tensor] = Categorical().log_likelihood
     assert check(sums, noise) == -3
+
+
+def test_statistics_counts_and_likelihoods_of_a_few_numbers() -> None:
+    Categorical().check_outputs(torch.zeros(5, 3))
+    found = Categorical().statistics(torch.zeros(3, 4), torch.tensor([0, 3, 1]))
+    torch.testing.assert_close(found, torch.tensor([-4.1589, 3.0]).double(), atol=1e-4, rtol=0)
+    counts = Categorical().class_counts(torch.zeros(3, 4), torch.tensor([0, 3, 0]))
+    assert counts.tolist() == [2, 0, 0, 1]
+    assert classes_without_samples(counts) == [1, 2]
+    sums = Gaussian().statistics(torch.ones(2, 1), torch.zeros(2))
+    assert float(Gaussian().log_likelihood(sums, noise=2.0)) == pytest.approx(-3.4742, abs=1e-4)

@@ -14,12 +14,16 @@ from isotropy.evidence import _output_curvature as module
 from isotropy.evidence._output_curvature import (
     root_columns,
     root_count,
-    root_matrix,
     sampled_columns,
     sign_columns,
 )
 
 Random = Callable[..., Iterator[Tensor]]
+
+
+def root_matrix(likelihood: Likelihood, outputs: Tensor) -> Tensor:
+    """All columns at once, shape (columns, *outputs.shape)."""
+    return torch.stack(list(root_columns(likelihood, outputs)))
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:

@@ -21,10 +21,6 @@ _SHOWN = 60
 def utf8_text(content: bytes, what: str) -> str:
     r"""Decode a file that should hold JSON.
 
-    Args:
-        content: The bytes of the file.
-        what: What it should be, for the error.
-
     Raises:
         ValueError: If it is too long, or not in UTF-8.
 
@@ -46,12 +42,6 @@ def bounded_json(text: object, what: str, *, finite: bool = True, depth: int = 3
 
     Nothing is read before it is known to be text, short enough, and of few enough values that are
     not nested too deeply. Every name stands once in its object; strings are whole Unicode letters.
-
-    Args:
-        text: What should be JSON.
-        what: What it should be, for the error: "a finding in 'folder/finding.json'".
-        finite: Whether NaN and infinities are refused; Optuna writes them as Python does.
-        depth: How deeply brackets may be nested.
 
     Raises:
         ValueError: If it is none of that.

@@ -124,6 +124,9 @@ class Patience:
 
         Returns:
             What the work gives; None where it was stopped, or not begun.
+
+        Raises:
+            KeyboardInterrupt: If interruptions are not kept.
         """
         if self.stopped and not needed:
             return None
@@ -184,7 +187,7 @@ def _alarm(seconds: float) -> Iterator[None]:
         yield
         return
 
-    def ring(number: int, frame: FrameType | None) -> None:
+    def ring(_number: int, _frame: FrameType | None) -> None:
         raise OutOfTime
 
     before = signal.signal(signal.SIGALRM, ring)

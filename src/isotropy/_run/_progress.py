@@ -46,7 +46,7 @@ def terminal_progress(description: str, quiet: bool = False) -> Iterator[Progres
     block ends. Where standard error is no terminal, or ``quiet`` is set, nothing is ever written.
 
     Args:
-        description: what to call the work while no step has said more.
+        description: what to call the work while no step has a message.
         quiet: whether to stay silent on a terminal too.
 
     Yields:

@@ -21,9 +21,6 @@ def terminal_text(text: str) -> str:
     Escapes are what Python spells them as. Line breaks and tabs are kept, as the layout of what is
     printed; `terminal_line` is for what must stay on one line.
 
-    Args:
-        text: What may hold names from data, paths or files of strangers.
-
     Example:
         >>> terminal_text("péndulo α \x1b[2J\u202e")
         'péndulo α \\x1b[2J\\u202e'
@@ -33,9 +30,6 @@ def terminal_text(text: str) -> str:
 
 def terminal_line(text: str) -> str:
     r"""The same on one line: line breaks and tabs are escapes too.
-
-    Args:
-        text: What may hold names from data, paths or files of strangers.
 
     Example:
         >>> terminal_line("x\nvalid")
@@ -49,9 +43,6 @@ def plain_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
     What is found speaks of these names, and files with others are refused.
 
-    Args:
-        names: Of columns or classes.
-
     Example:
         >>> plain_names(("mass\n(kg)", "\x1b[2J"))
         ('mass\n(kg)', '\\x1b[2J')
@@ -61,9 +52,6 @@ def plain_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def terminal_json(text: str) -> str:
     r"""JSON with such characters as JSON's own escapes, which change nothing of what it says.
-
-    Args:
-        text: One JSON value, with no such characters outside its strings.
 
     Example:
         >>> terminal_json('{"name": "\x9b2J"}')

@@ -418,16 +418,21 @@ def architecture(text: str) -> Architecture:
         raise ValueError(
             f"expected a variant {' or '.join(_VARIANTS)} after {word}, got {variant!r:.80}"
         )
-    named = words[2].split() if len(words) == 3 else []
-    space: TensorSum | None = None
+    return _with_symmetry(plain, variant, words[2].split() if len(words) == 3 else [])
+
+
+def _with_symmetry(plain: Architecture, variant: Variant, named: list[str]) -> Architecture:
+    """The variant of a network under the group, and in the space, that some words name."""
+    name, sizes = plain.name, plain.sizes
     if name != "mlp":
         group = _image_group(" ".join(named))
         if group is None:
             raise ValueError(
-                f"expected a group {', '.join(_IMAGE_GROUPS)} after {word} {variant}, got "
+                f"expected a group {', '.join(_IMAGE_GROUPS)} after {name} {variant}, got "
                 f"{' '.join(named)!r:.80}"
             )
-        return Architecture(name, plain.sizes, variant, group)
+        return Architecture(name, sizes, variant, group)
+    space: TensorSum | None = None
     if variant == "equivariant":
         if len(named) < 2:
             raise ValueError(
@@ -437,7 +442,7 @@ def architecture(text: str) -> Architecture:
         space = TensorSum.parse(named.pop())
     elif not named:
         raise ValueError("expected a group after mlp shared, such as S(5), got none")
-    return Architecture(name, plain.sizes, variant, parse_group(" ".join(named)), space)
+    return Architecture(name, sizes, variant, parse_group(" ".join(named)), space)
 
 
 def _image_group(name: str) -> Group | None:

@@ -38,17 +38,7 @@ class BitWriter:
         return self._length
 
     def below(self, value: int, limit: int) -> None:
-        """Write one of the ``limit`` numbers from 0, in ⌈log₂ limit⌉ bits.
-
-        Raises:
-            ValueError: If the value is not one of them.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.below(0, 1)
-            >>> len(writer)
-            0
-        """
+        """Write one of the ``limit`` numbers from 0, in ⌈log₂ limit⌉ bits."""
         value = operator.index(value)
         if not 0 <= value < limit:
             raise ValueError(
@@ -57,17 +47,7 @@ class BitWriter:
         self._append(value, width_of(limit))
 
     def natural(self, value: int) -> None:
-        """Write a natural number: Elias' delta code of value + 1.
-
-        Raises:
-            ValueError: If it is negative.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.natural(1000)
-            >>> len(writer)
-            16
-        """
+        """Write a natural number: Elias' delta code of value + 1."""
         number = operator.index(value) + 1
         if number < 1:
             raise ValueError(f"expected a natural number, got {value}")
@@ -77,17 +57,7 @@ class BitWriter:
         self._append(number - (1 << (length - 1)), length - 1)
 
     def choice(self, value: str, options: Sequence[str]) -> None:
-        """Write one of a fixed list of names, all equally long.
-
-        Raises:
-            ValueError: If the name is not in the list.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.choice("sparse", ("dense", "sparse", "film"))
-            >>> len(writer)
-            2
-        """
+        """Write one of a fixed list of names, all equally long."""
         if value not in options:
             raise ValueError(f"expected one of {', '.join(options)}, got {value!r:.80}")
         self.below(options.index(value), len(options))
@@ -98,18 +68,8 @@ class BitWriter:
         The reader knows k. Written is the set's place among all,
         Σᵢ C(cᵢ, i) for c₁ < c₂ < … (the combinatorial number system).
 
-        Args:
-            chosen: The numbers, ascending.
-            limit: What they are below.
-
         Raises:
             ValueError: If they are not ascending numbers in that range.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.subset([3, 17, 40], 64)
-            >>> len(writer)  # three numbers of 6 bits would take 18
-            16
         """
         bounded = [-1, *chosen, limit]
         if any(a >= b for a, b in pairwise(bounded)):
@@ -120,17 +80,7 @@ class BitWriter:
         self.below(place, math.comb(limit, len(chosen)))
 
     def bits(self, text: str) -> None:
-        """Write bits given as the characters 0 and 1.
-
-        Raises:
-            ValueError: If there are other characters.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.bits("0101")
-            >>> writer.to_bytes()
-            b'P'
-        """
+        """Write bits given as the characters 0 and 1."""
         if set(text) - {"0", "1"}:
             raise ValueError(f"expected the characters 0 and 1, got {text!r:.80}")
         self._pieces.append(text)
@@ -154,9 +104,6 @@ class BitReader:
     Every method raises :class:`Rejected` where the bits end too early or are not a code, and
     allocates no more than a few times the bytes it reads.
 
-    Args:
-        data: What a :class:`BitWriter` gave.
-
     Example:
         >>> reader = BitReader(b"\xb8")
         >>> reader.below(6), reader.natural(), reader.choice(("dense", "sparse"))
@@ -179,16 +126,7 @@ class BitReader:
         return 8 * len(self._data) - self._position
 
     def below(self, limit: int) -> int:
-        r"""Read one of the ``limit`` numbers from 0.
-
-        Raises:
-            Rejected: If the bits say a number that is not one of them.
-            ValueError: If there are none.
-
-        Example:
-            >>> BitReader(b"\xff").below(256)
-            255
-        """
+        r"""Read one of the ``limit`` numbers from 0."""
         if limit < 1:
             raise ValueError(f"expected a limit of at least 1, got {limit}")
         value = self._take(width_of(limit))
@@ -197,18 +135,7 @@ class BitReader:
         return value
 
     def natural(self, limit: int | None = None) -> int:
-        r"""Read a natural number.
-
-        Args:
-            limit: The largest that is accepted; without it, as large as the bytes can hold.
-
-        Raises:
-            Rejected: If it is larger; a number that could only be larger is not read.
-
-        Example:
-            >>> BitReader(b"\x80").natural(limit=10)
-            0
-        """
+        r"""Read a natural number."""
         zeros = 0
         while not self._take(1):
             zeros += 1
@@ -224,12 +151,7 @@ class BitReader:
         raise Rejected(f"expected a number of at most {_short(limit)}, got a larger one")
 
     def choice(self, options: Sequence[str]) -> str:
-        r"""Read one of a fixed list of names.
-
-        Example:
-            >>> BitReader(b"\x40").choice(("dense", "sparse", "film"))
-            'sparse'
-        """
+        """Read one of a fixed list of names."""
         return options[self.below(len(options))]
 
     def subset(self, count: int, limit: int) -> list[int]:
@@ -239,12 +161,6 @@ class BitReader:
 
         Raises:
             ValueError: If there are not so many.
-
-        Example:
-            >>> writer = BitWriter()
-            >>> writer.subset([3, 17, 40], 64)
-            >>> BitReader(writer.to_bytes()).subset(3, 64)
-            [3, 17, 40]
         """
         if not 0 <= count <= limit:
             raise ValueError(f"expected from 0 to {limit} numbers below {limit}, got {count}")
@@ -261,36 +177,18 @@ class BitReader:
         return chosen[::-1]
 
     def bits(self, count: int) -> str:
-        """Read bits as the characters 0 and 1.
-
-        Example:
-            >>> BitReader(b"P").bits(4)
-            '0101'
-        """
+        """Read bits as the characters 0 and 1."""
         return f"{self._take(count):0{count}b}" if count else ""
 
     def peek(self, count: int) -> str:
-        """The next bits, at most ``count`` and fewer where the bytes end, without reading them.
-
-        Example:
-            >>> reader = BitReader(b"P")
-            >>> reader.peek(2), reader.peek(100), reader.position
-            ('01', '01010000', 0)
-        """
+        """The next bits, at most ``count`` and fewer where the bytes end, without reading them."""
         start = self._position
         text = self.bits(min(count, self.remaining))
         self._position = start
         return text
 
     def finish(self) -> None:
-        """Require that nothing is left but the zeros that fill up the last byte.
-
-        Raises:
-            Rejected: If there is more.
-
-        Example:
-            >>> BitReader(b"").finish()
-        """
+        """Require that nothing is left but the zeros that fill up the last byte."""
         if self.remaining >= 8 or self._take(self.remaining):
             raise Rejected("expected the end of the message, got more bits")
 

@@ -32,12 +32,6 @@ class BoundArguments(NamedTuple):
 def checked_arguments(errors: int, n: int, bits: float, delta: float) -> BoundArguments:
     """The arguments of a bound, or one sentence on what is wrong with them.
 
-    Args:
-        errors: How many samples the hypothesis gets wrong.
-        n: How many samples there are.
-        bits: The length of the hypothesis in a prefix-free code.
-        delta: The probability with which the bound may fail.
-
     Raises:
         TypeError: If counts are not integers, or the others not numbers.
         ValueError: If one of them is out of range.

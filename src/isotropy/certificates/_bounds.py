@@ -1,7 +1,7 @@
 """Bounds on the risk of a hypothesis that was sent in few bits.
 
 Every bound takes the errors of a hypothesis on n independent samples and its length in a
-prefix-free code that was fixed before the samples were seen, and gives a risk of at most 1. It holds
+prefix-free code that was fixed before the samples were seen. It is a risk of at most 1, and holds
 with probability 1 − δ for all hypotheses of the code at once, so how one was searched for does not
 matter.
 """

@@ -6,11 +6,7 @@ from math import inf, log
 
 import numpy as np
 
-from isotropy.certificates._bound_arguments import (
-    checked_arguments,
-    checked_number,
-    rounded_up,
-)
+from isotropy.certificates._bound_arguments import checked_arguments, checked_number, rounded_up
 
 _FINEST = 1.0001
 _FLAT = 50.0  # 1 - exp(-50) is 1 in float64

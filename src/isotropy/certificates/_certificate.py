@@ -217,7 +217,7 @@ def claims_of(bound: Bound, message: bytes) -> dict[str, Any]:
 def model_digest(model: nn.Module) -> str:
     """The SHA-256 of what a module is: its text, names, shapes, constants and buffers.
 
-    Not of its code: two modules that print alike may compute something else.
+    Not of its code: two modules with the same text may compute something else.
     """
     hasher = hashlib.sha256(repr(model).encode())
     for name, parameter in model.named_parameters():

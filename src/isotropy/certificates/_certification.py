@@ -16,19 +16,9 @@ from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, ProgressCallback
 from isotropy.certificates._architectures import Architecture
-from isotropy.certificates._certificate import (
-    MOST_START,
-    Certificate,
-    claims_of,
-    model_digest,
-)
+from isotropy.certificates._certificate import MOST_START, Certificate, claims_of, model_digest
 from isotropy.certificates._examples import Examples, dealt_rows
-from isotropy.certificates._hypothesis import (
-    MOST_DIMENSIONS,
-    MOST_LEVELS,
-    Hypothesis,
-    StartKind,
-)
+from isotropy.certificates._hypothesis import MOST_DIMENSIONS, MOST_LEVELS, Hypothesis, StartKind
 from isotropy.certificates._initial import initial_parameters
 from isotropy.certificates._prior_training import trained_start
 from isotropy.certificates._problem import problem, require_untrained

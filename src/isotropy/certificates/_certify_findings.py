@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -111,7 +112,7 @@ def certify_finding(
         tolerance: For numbers as targets: an error is one missed by more than this; by default
             half the standard deviation of the targets. Rounded up to 16 bits.
         seed: Of both certificates.
-        progress: Told how far the work is.
+        progress: Called with how far the work is.
         **settings: Changes to the recipes (`Recipe`); where ``d`` or ``levels`` is among them,
             there is one.
 
@@ -199,19 +200,14 @@ def _best(
     found = []
     for number, (d, levels) in enumerate(trials, 1):
         given = {"d": d, "levels": levels, **usual_settings, **settings}
-        told = None if progress is None else _Told(progress, f"{network}, {number}/{len(trials)}")
-        found.append(certify(network, sample, progress=told, **options, **given))
+        name = f"certifying {network}, {number}/{len(trials)}"
+        named = None if progress is None else partial(_named_step, progress, name)
+        found.append(certify(network, sample, progress=named, **options, **given))
     return min(found, key=lambda certificate: certificate.bound)
 
 
-class _Told:
-    """Passes progress on, with what it is of."""
-
-    def __init__(self, progress: ProgressCallback, what: str) -> None:
-        self.progress, self.what = progress, what
-
-    def __call__(self, step: Step) -> None:
-        self.progress(replace(step, message=f"certifying {self.what}: {step.message}"))
+def _named_step(progress: ProgressCallback, name: str, step: Step) -> None:
+    progress(replace(step, message=f"{name}: {step.message}"))
 
 
 def _input_scale(x: Tensor) -> float | None:

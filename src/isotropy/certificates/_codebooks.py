@@ -24,10 +24,6 @@ _FINITE = 2 * _POSITIVE + 1
 def write_codebook(writer: BitWriter, levels: NDArray[np.float16]) -> None:
     """Write a codebook; the reader knows how many levels it has.
 
-    Args:
-        writer: Where to.
-        levels: Ascending finite numbers in half precision, at most ``MOST_LEVELS``.
-
     Raises:
         ValueError: If they are not.
 

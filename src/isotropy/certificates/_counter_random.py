@@ -24,12 +24,8 @@ def random_words(
 ) -> Tensor:
     """Numbers ``start`` to ``start + count`` of a stream: 64 random bits each, as int64.
 
-    Args:
-        seed: Which family of streams, a natural number below 2⁶⁴.
-        stream: Which stream of it, likewise.
-        count: How many.
-        start: Where in the stream to begin.
-        device: Where to make them; the numbers do not depend on it.
+    Raises:
+        ValueError: If the seed or the stream is out of range.
 
     Example:
         >>> whole = random_words(0, 0, 5)
@@ -57,14 +53,6 @@ def random_normals(
 
     Close to a normal distribution (excess kurtosis -0.15, all within 4.88 deviations), and
     exact: no logarithm or cosine that one device rounds otherwise than another.
-
-    Args:
-        seed: Which family of streams, a natural number below 2⁶⁴.
-        stream: Which stream of it, likewise.
-        count: How many.
-        start: Where in the stream to begin.
-        device: Where to make them; the numbers do not depend on it.
-        dtype: Of the numbers.
 
     Example:
         >>> numbers = random_normals(0, 0, 100_000)

@@ -58,7 +58,7 @@ def count_errors(
         input_scale: Inputs are divided by this.
         twice: For a module that is not ours: bytes that name the order of the second time, made
             of the data and of the message.
-        progress: Told as rows are counted.
+        progress: Called as rows are counted.
 
     Raises:
         Rejected: If the outputs are not of the shape that the goal asks for, or those of a row

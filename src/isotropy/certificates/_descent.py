@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -42,7 +42,7 @@ class Descent:
 
 def descend(
     loss: Callable[[Tensor, Tensor], Tensor],
-    trained: list[tuple[Tensor, float]],
+    trained: Sequence[tuple[Tensor, float]],
     x: Tensor,
     y: Tensor,
     how: Descent,
@@ -66,8 +66,11 @@ def descend(
         how: The schedule.
         name: What to call the work in messages.
         augment: Changes a batch of inputs at random.
-        progress: Told after each epoch.
+        progress: Called after each epoch.
         checkpoint: Where to save, about three times a minute and when interrupted.
+
+    Raises:
+        KeyboardInterrupt: When interrupted, once the epochs before are saved.
     """
     if how.epochs == 0:
         return
@@ -96,7 +99,7 @@ def _epoch(
     loss: Callable[[Tensor, Tensor], Tensor],
     optimiser: torch.optim.Optimizer,
     rates: list[float],
-    trained: list[tuple[Tensor, float]],
+    trained: Sequence[tuple[Tensor, float]],
     x: Tensor,
     y: Tensor,
     how: Descent,
@@ -120,7 +123,7 @@ def _epoch(
         optimiser.step()
 
 
-def _optimiser(trained: list[tuple[Tensor, float]], how: Descent) -> torch.optim.Optimizer:
+def _optimiser(trained: Sequence[tuple[Tensor, float]], how: Descent) -> torch.optim.Optimizer:
     groups = [{"params": [tensor], "lr": rate} for tensor, rate in trained]
     if how.optimiser == "adam":
         # one kernel for all tensors where there is one
@@ -129,9 +132,7 @@ def _optimiser(trained: list[tuple[Tensor, float]], how: Descent) -> torch.optim
         )
     if how.optimiser == "sgd":
         return torch.optim.SGD(
-            groups,
-            momentum=0.0 if how.batch is None else 0.9,
-            weight_decay=how.weight_decay,
+            groups, momentum=0.0 if how.batch is None else 0.9, weight_decay=how.weight_decay
         )
     raise ValueError(f"expected the optimiser adam or sgd, got {how.optimiser!r}")
 
@@ -154,7 +155,7 @@ def _factor(step: int, steps: int) -> float:
 
 
 def _state(
-    optimiser: torch.optim.Optimizer, trained: list[tuple[Tensor, float]]
+    optimiser: torch.optim.Optimizer, trained: Sequence[tuple[Tensor, float]]
 ) -> dict[str, Tensor]:
     tensors = {f"trained.{i}": tensor.detach().clone() for i, (tensor, _) in enumerate(trained)}
     for i, (tensor, _) in enumerate(trained):
@@ -165,7 +166,7 @@ def _state(
 
 def _resume(
     optimiser: torch.optim.Optimizer,
-    trained: list[tuple[Tensor, float]],
+    trained: Sequence[tuple[Tensor, float]],
     checkpoint: Checkpoint | None,
 ) -> int:
     found = None if checkpoint is None else checkpoint.load()

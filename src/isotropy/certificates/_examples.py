@@ -22,11 +22,6 @@ _DEAL = 1 << 32
 class Examples:
     """Inputs and targets on the CPU.
 
-    Args:
-        x: Inputs, shape (n, …).
-        y: Labels of shape (n,), or numbers of shape (n, k).
-        classes: The names of labels, where they have some.
-
     Example:
         >>> sample = Examples(torch.zeros(4, 2), torch.tensor([0, 1, 1, 0]))
         >>> len(sample), sample.digest()[:8]
@@ -55,7 +50,7 @@ class Examples:
         return hasher.hexdigest()
 
     def repeats(self) -> int:
-        """How many rows, inputs and targets alike, stand there for a second time or more.
+        """How many rows, inputs and targets both, stand there for a second time or more.
 
         Example:
             >>> Examples(torch.zeros(4, 2), torch.tensor([0, 1, 1, 0])).repeats()
@@ -82,10 +77,6 @@ def examples(data: Any, classes: tuple[str, ...] | None = None) -> Examples:
     """Take (x, y), a `Dataset`, or anything that `isotropy.data.load` reads.
 
     Whole-number labels of (x, y) stay as they are.
-
-    Args:
-        data: The sample.
-        classes: The names by which its classes are numbered, where both have names.
 
     Raises:
         ValueError: If there are no targets, nothing is there, or a class has no number.
@@ -133,13 +124,6 @@ def dealt_rows(n: int, percent: int) -> tuple[Tensor, Tensor]:
     """Deal n rows in two: those that make a prior, and those that are certified.
 
     The deal depends on n and ``percent`` alone, so that nobody chose it.
-
-    Args:
-        n: How many rows.
-        percent: How many in a hundred make the prior.
-
-    Returns:
-        The numbers of both, each in ascending order.
 
     Raises:
         ValueError: If either part would be empty.

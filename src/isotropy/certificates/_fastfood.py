@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 import torch
 from torch import Tensor
 
 from isotropy.certificates._counter_random import random_normals, random_words
-from isotropy.certificates._projector import FIRST_STREAM, Projector, random_signs
+from isotropy.certificates._projector import FIRST_STREAM, Kept, Projector, random_signs
 
 _SIGNS, _ORDER, _LENGTHS = (FIRST_STREAM + 32 + k for k in range(3))
 # beyond this, Hadamard's matrix is a Kronecker product of smaller ones
@@ -21,13 +23,6 @@ class FastfoodProjector(Projector):
     of the same length √(n/D).
     The first d columns and D rows are kept. A product costs D log d steps.
 
-    Args:
-        D: The number of parameters.
-        d: The dimension of the subspace.
-        seed: Names B, Π and G.
-        device: Where they are kept.
-        dtype: Of the entries.
-
     Example:
         >>> P = FastfoodProjector(4096, 4, seed=0).dense()
         >>> [round(length, 5) for length in P.norm(dim=0).tolist()]
@@ -38,26 +33,21 @@ class FastfoodProjector(Projector):
     _order: Tensor
     _lengths: Tensor
 
-    def __init__(
-        self,
-        D: int,
-        d: int,
-        seed: int,
-        *,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-    ) -> None:
-        super().__init__(D, d, device, dtype)
+    def __init__(self, D: int, d: int, seed: int, **kept: Unpack[Kept]) -> None:
+        super().__init__(D, d, **kept)
         self._width = 1 << max(0, d - 1).bit_length()
         self._count = -(-D // self._width)
         shape = self._count, self._width
         total = self._count * self._width
-        self._keep("_signs", random_signs(seed, _SIGNS, total).view(shape).to(device, dtype))
-        self._keep("_order", random_words(seed, _ORDER, total).view(shape).argsort(1).to(device))
+        self._keep("_signs", random_signs(seed, _SIGNS, total).view(shape).to(self._empty))
+        self._keep(
+            "_order",
+            random_words(seed, _ORDER, total).view(shape).argsort(1).to(self._empty.device),
+        )
         lengths = random_normals(seed, _LENGTHS, total).view(shape)
         lengths[(lengths == 0).all(1)] = 1.0  # a block of one number can be zero
         lengths /= lengths.norm(dim=1, keepdim=True) * D**0.5
-        self._keep("_lengths", lengths.to(device, dtype))
+        self._keep("_lengths", lengths.to(self._empty))
 
     def _combine(self, w: Tensor) -> Tensor:
         padded = w.new_zeros(len(w), 1, self._width)

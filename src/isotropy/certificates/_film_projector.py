@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from isotropy.certificates._kronecker_projectors import KroneckerProjector
 from isotropy.certificates._normal_matrix import NormalProjector
-from isotropy.certificates._projector import Projector
+from isotropy.certificates._projector import Kept, Projector
 
 
 class FilmProjector(Projector):
@@ -19,14 +20,6 @@ class FilmProjector(Projector):
     The rows are those of normalisation layers and of the last linear layer: featurewise linear
     modulation (thesis Section 5.4.1). The entries have variance 1/F, with F the number of those
     rows, so that columns have about unit length.
-
-    Args:
-        parameters: Names and shapes of all parameters, in order.
-        film: The names of those that move.
-        d: The dimension of the subspace.
-        seed: Names the entries.
-        device: Where they are kept.
-        dtype: Of the entries.
 
     Raises:
         ValueError: If none of the parameters moves, or a name is not one of theirs.
@@ -43,9 +36,7 @@ class FilmProjector(Projector):
         film: Collection[str],
         d: int,
         seed: int,
-        *,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
+        **kept: Unpack[Kept],
     ) -> None:
         unknown = sorted(set(film) - set(parameters))
         if unknown:
@@ -63,11 +54,9 @@ class FilmProjector(Projector):
                 "expected parameters of normalisation layers or of a last linear layer for film, "
                 "got none"
             )
-        super().__init__(first, d, device, dtype)
+        super().__init__(first, d, **kept)
         self._slices = slices
-        self._moved = NormalProjector(
-            moved, d, seed, stream=3, keep=True, device=device, dtype=dtype
-        )
+        self._moved = NormalProjector(moved, d, seed, stream=3, keep=True, **kept)
 
     @property
     def moved(self) -> int:
@@ -94,17 +83,6 @@ class FilmProjector(Projector):
 class FilmKroneckerProjector(Projector):
     """P = (P_film + P_⊗)/√2 (thesis Section 5.4.1): everything moves, the film parameters more.
 
-    Args:
-        parameters: Names and shapes of all parameters, in order.
-        film: The names of those that move more.
-        d: The dimension of the subspace.
-        seed: Names the entries.
-        device: Where they are kept.
-        dtype: Of the entries.
-
-    Raises:
-        ValueError: As for ``FilmProjector`` and ``KroneckerProjector``.
-
     Example:
         >>> P = FilmKroneckerProjector({"a": (30, 30), "b": (30,)}, ["b"], 9, seed=0)
         >>> w = torch.ones(9)
@@ -119,14 +97,12 @@ class FilmKroneckerProjector(Projector):
         film: Collection[str],
         d: int,
         seed: int,
-        *,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
+        **kept: Unpack[Kept],
     ) -> None:
-        part = FilmProjector(parameters, film, d, seed, device=device, dtype=dtype)
-        super().__init__(part.D, d, device, dtype)
+        part = FilmProjector(parameters, film, d, seed, **kept)
+        super().__init__(part.D, d, **kept)
         self.film = part
-        self.kronecker = KroneckerProjector(part.D, d, seed, device=device, dtype=dtype)
+        self.kronecker = KroneckerProjector(part.D, d, seed, **kept)
 
     def _combine(self, w: Tensor) -> Tensor:
         w = w * 0.5**0.5
@@ -142,9 +118,6 @@ def film_parameters(parameters: Mapping[str, Sequence[int]]) -> tuple[str, ...]:
 
     A weight and a bias of one axis and equal length are a normalisation layer; the last weight of
     two axes, with its bias, is the head.
-
-    Args:
-        parameters: Names and shapes of all parameters, in order.
 
     Example:
         >>> film_parameters({"a.weight": (3, 3), "n.weight": (3,), "n.bias": (3,), "b": (2, 3)})

@@ -143,11 +143,7 @@ def write_half(writer: BitWriter, value: float) -> None:
 
 
 def read_half(reader: BitReader) -> float:
-    """Read a positive 16-bit number.
-
-    Raises:
-        Rejected: If it is not positive and finite.
-    """
+    """Read a positive 16-bit number."""
     value = float(np.uint16(reader.below(1 << 16)).view(np.float16))
     if not (math.isfinite(value) and value > 0):
         raise Rejected(f"the message holds {value} where a positive number belongs")

@@ -53,12 +53,12 @@ MOST_ENTRIES = 2**24
 MOST_MATRIX_DIMENSIONS = 8
 MOST_MATRICES = 28
 LARGEST_NUMBER = 1024.0
-# beyond it, spaces of equivariant maps can no longer be told from rounding errors
+# beyond it, spaces of equivariant maps cannot be distinguished from rounding errors
 LARGEST_CONDITION = 100.0
 
 # beside the tolerances of 1e-10 and 1e-12 by which matrices count as orthogonal and skew
 _UNCLEAR_ORTHOGONAL, _UNCLEAR_SKEW = (1e-11, 1e-9), (1e-14, 1e-10)
-_NEARLY_PERMUTES = 1e-9
+_CLOSE_TO_PERMUTING = 1e-9
 
 _IN_NUMBERS = "0" * 16
 _NUMBERS = {16: (np.float16, np.uint16), 32: (np.float32, np.uint32)}
@@ -305,7 +305,7 @@ def _require_clear(group: Group) -> None:
         nearest = matrix.round()
         ones = nearest.abs()
         permutes = bool((ones.sum(0) == 1).all() and (ones.sum(1) == 1).all())
-        if permutes and bool((matrix - nearest).abs().max() < _NEARLY_PERMUTES):
+        if permutes and bool((matrix - nearest).abs().max() < _CLOSE_TO_PERMUTING):
             raise Rejected(
                 "expected generators that permute exactly or not at all, got one between"
             )

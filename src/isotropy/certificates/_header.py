@@ -13,6 +13,21 @@ MOST_HEADER = 1 << 16
 MOST_MESSAGE = 1 << 18
 MOST_ROWS = 1 << 48
 _DIGEST = re.compile("[0-9a-f]{64}")
+_FIELDS: dict[str, Any] = {
+    "claims": dict,
+    "data": str,
+    "model": str,
+    "model_digest": str | None,
+    "notes": dict,
+}
+_CLAIMS: dict[str, Any] = {
+    "bound": float,
+    "kind": str,
+    "errors": int,
+    "n": int,
+    "delta": float,
+    "message_bits": int,
+}
 
 
 def checked_header(content: bytes) -> dict[str, Any]:
@@ -32,31 +47,14 @@ def checked_header(content: bytes) -> dict[str, Any]:
         header = bounded_json(utf8_text(content, what), what)
     except ValueError as error:
         raise Rejected(str(error)) from None
-    kinds: dict[str, Any] = {
-        "claims": dict,
-        "data": str,
-        "model": str,
-        "model_digest": str | None,
-        "notes": dict,
-    }
-    if not isinstance(header, dict) or set(header) != set(kinds):
+    if not isinstance(header, dict) or set(header) != set(_FIELDS):
         raise Rejected(
-            f"the certificate's header does not hold {', '.join(kinds)} and nothing else"
+            f"the certificate's header does not hold {', '.join(_FIELDS)} and nothing else"
         )
-    numbers: dict[str, Any] = {
-        "bound": float,
-        "kind": str,
-        "errors": int,
-        "n": int,
-        "delta": float,
-        "message_bits": int,
-    }
-    for table, expected in ((header, kinds), (header["claims"], numbers)):
-        if not isinstance(table, dict) or set(table) != set(expected):
-            raise Rejected(f"the certificate does not claim {', '.join(numbers)}")
-        for name, kind in expected.items():
-            if isinstance(table[name], bool) or not isinstance(table[name], kind):
-                raise Rejected(f"the certificate's {name} is of the wrong kind")
+    _check_kinds(header, _FIELDS)
+    if set(header["claims"]) != set(_CLAIMS):
+        raise Rejected(f"the certificate does not claim {', '.join(_CLAIMS)}")
+    _check_kinds(header["claims"], _CLAIMS)
     _check_claims(header["claims"])
     for name in ("data", "model_digest"):
         if header[name] is not None and not _DIGEST.fullmatch(header[name]):
@@ -67,6 +65,12 @@ def checked_header(content: bytes) -> dict[str, Any]:
     if not isinstance(test_error, int | float) or not 0 <= test_error <= 1:
         raise Rejected("the certificate's test error is not a share")
     return header
+
+
+def _check_kinds(table: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+    for name, kind in expected.items():
+        if isinstance(table[name], bool) or not isinstance(table[name], kind):
+            raise Rejected(f"the certificate's {name} is of the wrong kind")
 
 
 def _check_claims(claims: Mapping[str, Any]) -> None:

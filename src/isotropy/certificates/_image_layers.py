@@ -57,9 +57,6 @@ class Halve2d(nn.Module):
     pixel, the border filled so that it changes nothing. Either grid is its own mirror image,
     which pairs that leave out the last pixel are not.
 
-    Args:
-        kind: "max" or "mean".
-
     Example:
         >>> x = torch.arange(25.0).reshape(1, 1, 5, 5)
         >>> pool = Halve2d("max")
@@ -151,11 +148,6 @@ class SliceNorm(nn.GroupNorm):
     Means and variances are those of one image, over groups of four channels or more where the
     number of channels has such divisors; batch normalisation's running statistics would be
     training data outside the message.
-
-    Args:
-        channels: How many there are.
-        slices: How many slices each has.
-        device: Where the parameters live.
 
     Example:
         >>> SliceNorm(16, 4).num_groups

@@ -28,11 +28,6 @@ _SLICES = {"p4": 4, "p4m": 8}
 class Classifier(nn.Module):
     """Features of one input, then a linear head.
 
-    Args:
-        shape: Of one input.
-        features: From prepared inputs to vectors.
-        head: From vectors to logits.
-
     Example:
         >>> model = Classifier((1, 2, 2), nn.Flatten(), nn.Linear(4, 3))
         >>> model(torch.zeros(5, 1, 2, 2)).shape
@@ -54,11 +49,6 @@ class Classifier(nn.Module):
 @dataclass(frozen=True)
 class Layers:
     """The layers that a network of one kind is made of.
-
-    Args:
-        variant: Which kind.
-        group: Its group, None where plain.
-        device: Where the parameters live.
 
     Example:
         >>> Layers("shared", "p4").conv(1, 2, 3).weight.shape
@@ -139,12 +129,6 @@ def lenet5(shape: tuple[int, int, int], classes: int, width: int, layers: Layers
 def convnet(shape: tuple[int, int, int], classes: int, width: int, layers: Layers) -> Classifier:
     """The network of Table A.20: nine 3×3 convolutions, k and then 2k channels, two max pools.
 
-    Args:
-        shape: Of one image, (channels, h, w), with sides of 8 at least.
-        classes: How many logits.
-        width: k.
-        layers: What it is made of.
-
     Example:
         >>> model = convnet((3, 32, 32), 10, 16, Layers())
         >>> model(torch.zeros(2, 3, 32, 32)).shape
@@ -163,14 +147,8 @@ def convnet(shape: tuple[int, int, int], classes: int, width: int, layers: Layer
 class ResidualBlock(nn.Module):
     """Two 3×3 convolutions beside a shortcut without parameters (He et al. 2016, option A).
 
-    Where maps are halved, plain blocks take every second pixel, the convolution and the shortcut
-    alike. On even sides no turn keeps those pixels, so other blocks take means of 2×2 first.
-
-    Args:
-        into: Channels that come in.
-        out: Channels that go out, as many or more; the shortcut fills up with zeros.
-        halves: Whether maps are halved.
-        layers: What it is made of.
+    Where maps are halved, plain blocks take every second pixel, in the convolution and the
+    shortcut. On even sides no turn keeps those pixels, so other blocks take means of 2×2 first.
 
     Example:
         >>> ResidualBlock(4, 8, True, Layers())(torch.zeros(1, 4, 8, 8)).shape
@@ -200,12 +178,6 @@ class ResidualBlock(nn.Module):
 
 def resnet20(shape: tuple[int, int, int], classes: int, width: int, layers: Layers) -> Classifier:
     """The residual network of 20 layers for small images (He et al. 2016): 3 stages of 3 blocks.
-
-    Args:
-        shape: Of one image, (channels, h, w), with sides of 8 at least.
-        classes: How many logits.
-        width: Channels of the first stage, 16; the others have twice and four times as many.
-        layers: What it is made of.
 
     Example:
         >>> model = resnet20((3, 32, 32), 10, 16, Layers())

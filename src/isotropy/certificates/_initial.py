@@ -71,9 +71,6 @@ def film_names(model: nn.Module) -> list[str]:
     A normalisation is a module with ``Norm`` in the name of its class; the last layer is the last
     module, in the order of construction, that has a weight matrix of its own.
 
-    Args:
-        model: Any module.
-
     Returns:
         Names, in the order of ``model.named_parameters()``.
 

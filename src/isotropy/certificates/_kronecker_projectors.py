@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from math import isqrt
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from isotropy.certificates._counter_random import random_normals, random_words
 from isotropy.certificates._normal_matrix import NormalProjector
-from isotropy.certificates._projector import FIRST_STREAM, Projector
+from isotropy.certificates._projector import FIRST_STREAM, Kept, Projector
 
 _LEFT, _RIGHT, _ORDER = (FIRST_STREAM + 48 + k for k in range(3))
 _MOST_LEFT_COLUMNS = 16
@@ -35,13 +36,7 @@ class KroneckerProjector(Projector):
     wide as Q₂ᵀ moves by matrices of rank b₁ alone and learns little; random signs in its place
     helped training less, and a permutation of single parameters no more, at several times the cost.
 
-    Args:
-        D: The number of parameters.
-        d: The dimension of the subspace.
-        seed: Names the factors and the permutation.
-        orthonormal: Whether the columns of P are orthonormal, or only about so.
-        device: Where the factors are kept.
-        dtype: Of the entries; the factors are found in float64 on the CPU.
+    The factors are found in float64 on the CPU.
 
     Raises:
         ValueError: If d is so near D that no factors of about √D rows will do.
@@ -60,22 +55,16 @@ class KroneckerProjector(Projector):
     _inverse: Tensor
 
     def __init__(
-        self,
-        D: int,
-        d: int,
-        seed: int,
-        *,
-        orthonormal: bool = False,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
+        self, D: int, d: int, seed: int, *, orthonormal: bool = False, **kept: Unpack[Kept]
     ) -> None:
-        super().__init__(D, d, device, dtype)
+        super().__init__(D, d, **kept)
+        device = self._empty.device
         (a1, b1), (a2, b2) = kronecker_shapes(D, d)
         left, right = _factor(a1, b1, seed, _LEFT), _factor(a2, b2, seed, _RIGHT)
         if orthonormal:
             left, right = _orthonormal(left), _orthonormal(right)
-        self._keep("_left", left.to(device, dtype))
-        self._keep("_right", right.mT.to(device, dtype).contiguous())
+        self._keep("_left", left.to(self._empty))
+        self._keep("_right", right.mT.to(self._empty).contiguous())
         self._covered = a1 * a2
         over = D - self._covered
         # far apart, lest two parameters of one small layer be tied
@@ -126,13 +115,6 @@ class KroneckerSumProjector(Projector):
     R₁ (a₂ × d) and R₂ (a₁ × d) have standard normal entries, with a₁ a₂ ≥ D as near square as may
     be. Its rank is at most a₁ + a₂ - 1, about 2√D.
 
-    Args:
-        D: The number of parameters.
-        d: The dimension of the subspace.
-        seed: Names the factors.
-        device: Where the factors are kept.
-        dtype: Of the entries.
-
     Raises:
         ValueError: If d is more than the rank.
 
@@ -143,16 +125,8 @@ class KroneckerSumProjector(Projector):
         True
     """
 
-    def __init__(
-        self,
-        D: int,
-        d: int,
-        seed: int,
-        *,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-    ) -> None:
-        super().__init__(D, d, device, dtype)
+    def __init__(self, D: int, d: int, seed: int, **kept: Unpack[Kept]) -> None:
+        super().__init__(D, d, **kept)
         height = isqrt(D - 1) + 1
         width = -(-D // height)
         if d > height + width - 1:
@@ -161,7 +135,7 @@ class KroneckerSumProjector(Projector):
                 f"parameters, got {d}"
             )
         self._across, self._down = (
-            NormalProjector(rows, d, seed, stream=stream, keep=True, device=device, dtype=dtype)
+            NormalProjector(rows, d, seed, stream=stream, keep=True, **kept)
             for stream, rows in ((1, width), (2, height))
         )
 

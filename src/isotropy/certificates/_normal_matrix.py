@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Unpack
 
-import torch
 from torch import Tensor
 
 from isotropy.certificates._counter_random import random_normals
-from isotropy.certificates._projector import FIRST_STREAM, Projector
+from isotropy.certificates._projector import FIRST_STREAM, Kept, Projector
 
 _STREAM = FIRST_STREAM
 _MOST_KEPT = 1 << 25
@@ -21,17 +21,11 @@ class NormalProjector(Projector):
 
     Entry (i, j) is number i·d + j of a stream, divided by √D. PᵀP = 1 + O(√(d/D)).
 
-    Args:
-        D: The number of parameters.
-        d: The dimension of the subspace.
-        seed: Names the numbers.
-        device: Where they are made or kept.
-        dtype: Of the entries.
-        keep: Whether to keep P if it is small (2²⁵ numbers); else its entries are made anew, some
-            rows at a time, in every product.
-        stream: Which stream, counted from the first that is free for projectors.
+    With ``keep``, P is kept if it is small (2²⁵ numbers); else its entries are made anew, some rows
+    at a time, in every product. The stream is counted from the first that is free for projectors.
 
     Example:
+        >>> import torch
         >>> P = NormalProjector(5000, 3, seed=0)
         >>> gram = P.transpose(P(torch.eye(3)))
         >>> bool((gram - torch.eye(3)).abs().max() < 0.1)
@@ -46,20 +40,19 @@ class NormalProjector(Projector):
         d: int,
         seed: int,
         *,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
         keep: bool = False,
         stream: int = 0,
+        **kept: Unpack[Kept],
     ) -> None:
-        super().__init__(D, d, device, dtype)
+        super().__init__(D, d, **kept)
         self.seed = seed
         self._stream = _STREAM + stream
         self.register_buffer("_kept", None, persistent=False)
         if keep and 0 < D * d <= _MOST_KEPT:
-            kept = torch.empty(D, d, device=device, dtype=dtype)
+            whole = self._empty.new_empty(D, d)
             for rows, entries in self._blocks():
-                kept[rows] = entries
-            self._kept = kept
+                whole[rows] = entries
+            self._kept = whole
 
     def _combine(self, w: Tensor) -> Tensor:
         if self._kept is not None:

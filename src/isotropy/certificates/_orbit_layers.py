@@ -18,16 +18,6 @@ class OrbitConv2d(nn.Module):
     Kernels that look the same from every side: the layer commutes with the group as plain maps
     are turned, without slices.
 
-    Args:
-        into: Channels that come in.
-        out: Channels that go out.
-        size: The side of the kernel.
-        group: The group whose orbits on the kernel share a weight.
-        lifts: Whether the input is an image, rather than what a ReLU gave.
-        padding: Rows of zeros around the maps.
-        bias: Whether there is a bias for each channel.
-        device: Where the parameters live.
-
     Attributes:
         fan_in: The variance of outputs for weights and inputs of variance one; see ``coherent``.
 
@@ -76,11 +66,6 @@ class OrbitSum(nn.Module):
     What a linear layer with weights equal on orbits can read of a map, and all that it can. A sum
     of m numbers is divided by √coherent(m).
 
-    Args:
-        group: The group whose orbits are summed.
-        height: Of the maps.
-        width: Of the maps.
-
     Example:
         >>> OrbitSum("p4", 2, 2)(torch.ones(1, 3, 2, 2)).round(decimals=3)
         tensor([[1.1360, 1.1360, 1.1360]])
@@ -117,11 +102,6 @@ def coherent(counts: Tensor) -> Tensor:
 
 def pixel_orbits(group: ImageGroup, height: int, width: int) -> Tensor:
     """The orbit of every pixel under the turns or flips of a group, shape (height · width,).
-
-    Args:
-        group: Quarter turns for "p4", and flips for "p4m"; both flips for "GridFlips".
-        height: Of the grid.
-        width: Of the grid.
 
     Raises:
         ValueError: If the group is another, or turns a grid that is not square.

@@ -83,11 +83,7 @@ class Limit:
             )
 
     def require(self, price: Price) -> None:
-        """Refuse a price over the limit.
-
-        Raises:
-            Rejected: If it is.
-        """
+        """Refuse a price over the limit."""
         if price.memory > self.memory:
             raise Rejected(
                 f"checking it takes about {price.memory / 1e9:.3g} GB of memory, and at most "
@@ -109,12 +105,7 @@ def decoding_price(message: bytes) -> Price:
 
 
 def space_price(architecture: Architecture, shape: tuple[int, ...]) -> Price:
-    """Of what a symmetric network is made of besides its weights: orbits, and spaces of maps.
-
-    Args:
-        architecture: Of the catalogue.
-        shape: Of one input.
-    """
+    """Of what a symmetric network is made of besides its weights: orbits, and spaces of maps."""
     group, sizes = architecture.group, architecture.sizes
     if group is None:
         return Price()
@@ -156,12 +147,7 @@ def _largest_space(architecture: Architecture, d: int) -> tuple[int, int]:
 
 
 def network_price(hypothesis: Hypothesis, module: nn.Module) -> Price:
-    """Of the parameters and the projector.
-
-    Args:
-        hypothesis: With the projector and its dimension.
-        module: The architecture's, or the user's own; it may be without memory.
-    """
+    """Of the parameters and the projector."""
     total = sum(parameter.numel() for parameter in module.parameters())
     parameters = Price(total * _BYTES_PER_PARAMETER, total * _SECONDS_PER_PARAMETER)
     return parameters + _projector_price(hypothesis, module, total)

@@ -38,7 +38,7 @@ def trained_start(
         epochs: Passes over them; ``None`` takes 20, or as many as make 3000 steps.
         seed: Of the start and the order.
         batch: Rows in a step.
-        progress: Told after each epoch.
+        progress: Called after each epoch.
         checkpoint: From which an interrupted run goes on.
 
     Returns:

@@ -18,18 +18,7 @@ from isotropy.certificates._subspace import parameter_shapes
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A sample and a module that can be trained on it.
-
-    Args:
-        sample: The rows.
-        test: Rows to report an error on, where there are some.
-        goal: What counts as an error.
-        text: What to call the module.
-        module: The module.
-        architecture: The same of the catalogue, or ``None`` for a user's own.
-        parameters: How many it has.
-        input_scale: Inputs are divided by this, where it is given.
-    """
+    """A sample and a module that can be trained on it."""
 
     sample: Examples
     test: Examples | None
@@ -54,11 +43,7 @@ def problem(
     tolerance: float | None,
     input_scale: float | None,
 ) -> Problem:
-    """Check what a user gives to `certify`.
-
-    Raises:
-        ValueError: If the data are not a sample of the kind asked for, or the model does not fit.
-    """
+    """Check what a user gives to `certify`."""
     sample = examples(data)
     if classes is None and sample.classes is not None:
         classes = len(sample.classes)
@@ -103,11 +88,7 @@ def _require_outputs(module: nn.Module, sample: Examples, goal: Goal) -> None:
 
 
 def require_untrained(module: nn.Module) -> None:
-    """Refuse running statistics that may be of the data, where the start is not given.
-
-    Raises:
-        ValueError: If some layer has seen batches.
-    """
+    """Refuse running statistics that may be of the data, where the start is not given."""
     for name, buffer in module.named_buffers():
         if name.endswith("num_batches_tracked") and int(buffer) > 0:
             raise ValueError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,13 @@ from isotropy.certificates._counter_random import random_words
 FIRST_STREAM = 1 << 32
 
 
+class Kept(TypedDict, total=False):
+    """Where the numbers of a projector are kept, and of which type they are."""
+
+    device: torch.device | str
+    dtype: torch.dtype
+
+
 class Projector(nn.Module, ABC):
     """A fixed matrix P (D × d) that maps a subspace of d dimensions into all D parameters.
 
@@ -23,12 +30,6 @@ class Projector(nn.Module, ABC):
     formed only by ``dense``. Made by ``projector``; its numbers are no part of a ``state_dict``,
     since the seed names them.
 
-    Args:
-        D: The number of parameters.
-        d: The dimension of the subspace.
-        device: Where its numbers are kept.
-        dtype: Of its numbers, and of what it multiplies.
-
     Attributes:
         D: The number of parameters.
         d: The dimension of the subspace.
@@ -36,7 +37,14 @@ class Projector(nn.Module, ABC):
 
     _empty: Tensor
 
-    def __init__(self, D: int, d: int, device: torch.device | str, dtype: torch.dtype) -> None:
+    def __init__(
+        self,
+        D: int,
+        d: int,
+        *,
+        device: torch.device | str = "cpu",
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         super().__init__()
         self.D = D
         self.d = d
@@ -52,27 +60,15 @@ class Projector(nn.Module, ABC):
         """Pᵀ θ for each row of ``theta``, shape (n, D) to (n, d)."""
 
     def forward(self, w: Tensor) -> Tensor:
-        """The parameters' change P w, shape (*, d) to (*, D).
-
-        Raises:
-            ValueError: If ``w`` has another width, dtype or device than the projector.
-        """
+        """The parameters' change P w, shape (*, d) to (*, D)."""
         return self._product(w, self.d, transposed=False)
 
     def transpose(self, theta: Tensor) -> Tensor:
-        """The gradient in the subspace Pᵀ θ, shape (*, D) to (*, d).
-
-        Raises:
-            ValueError: If ``theta`` has another width, dtype or device than the projector.
-        """
+        """The gradient in the subspace Pᵀ θ, shape (*, D) to (*, d)."""
         return self._product(theta, self.D, transposed=True)
 
     def dense(self) -> Tensor:
-        """The matrix P, shape (D, d).
-
-        Raises:
-            ValueError: If it would not fit in memory.
-        """
+        """The matrix P, shape (D, d)."""
         require_memory(
             2 * self._empty.element_size() * self.D * self.d,
             f"the dense projector ({amount(self.D)} × {amount(self.d)})",
@@ -124,6 +120,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        del output
         ctx.matrix, ctx.transposed, _ = inputs
 
     @staticmethod
@@ -136,7 +133,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[None, None, int], matrix: Projector, transposed: bool, x: Tensor
+        _info: Any, in_dims: tuple[None, None, int], matrix: Projector, transposed: bool, x: Tensor
     ) -> tuple[Tensor, int]:
         return _product(matrix, transposed, x.movedim(in_dims[2], 0)), 0
 

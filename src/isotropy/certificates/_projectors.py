@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ from isotropy.certificates._film_projector import (
 )
 from isotropy.certificates._kronecker_projectors import KroneckerProjector, KroneckerSumProjector
 from isotropy.certificates._normal_matrix import NormalProjector
-from isotropy.certificates._projector import Projector
+from isotropy.certificates._projector import Kept, Projector
 from isotropy.certificates._sparse_projector import SparseProjector
 
 # A message holds the place of a name in this tuple, so it only ever grows at its end.
@@ -87,40 +86,34 @@ def projector(
     """
     D = sum(prod(shape) for shape in parameters.values())
     _check(kind, D, d, seed, dtype)
-    made: dict[str, Any] = {"device": device, "dtype": dtype}
+    kept: Kept = {"device": device, "dtype": dtype}
     names = film_parameters(parameters) if film is None else film
     match kind:
         case "kronecker" | "kronecker-orthonormal":
-            return KroneckerProjector(D, d, seed, orthonormal=kind != "kronecker", **made)
+            return KroneckerProjector(D, d, seed, orthonormal=kind != "kronecker", **kept)
         case "kronecker-sum":
-            return KroneckerSumProjector(D, d, seed, **made)
+            return KroneckerSumProjector(D, d, seed, **kept)
         case "dense":
-            return NormalProjector(D, d, seed, **made)
+            return NormalProjector(D, d, seed, **kept)
         case "sparse":
-            return SparseProjector(D, d, seed, **made)
+            return SparseProjector(D, d, seed, **kept)
         case "fastfood":
-            return FastfoodProjector(D, d, seed, **made)
+            return FastfoodProjector(D, d, seed, **kept)
         case "film":
-            moving = FilmProjector(parameters, names, d, seed, **made)
+            moving = FilmProjector(parameters, names, d, seed, **kept)
             if d > moving.moved:
                 raise ValueError(
                     f"expected at most {moving.moved} dimensions, as film has parameters, got {d}"
                 )
             return moving
         case "identity":
-            return IdentityProjector(D, d, **made)
+            return IdentityProjector(D, d, **kept)
         case _:
-            return FilmKroneckerProjector(parameters, names, d, seed, **made)
+            return FilmKroneckerProjector(parameters, names, d, seed, **kept)
 
 
 class IdentityProjector(Projector):
     """P = 1, or its first d columns: every dimension is a parameter (pruned networks).
-
-    Args:
-        D: The number of parameters.
-        d: How many of them move, the first ones.
-        device: Where vectors are.
-        dtype: Of vectors.
 
     Example:
         >>> projector("identity", {"a": (2, 2)}, 4, seed=0)(torch.arange(4.0)).tolist()

@@ -35,6 +35,7 @@ def rebuilt_module(
 
     Raises:
         Rejected: If it does not fit the data, or would cost more than the limit.
+        ValueError: If ``arch`` is missing, or not wanted.
     """
     if hypothesis.architecture is not None:
         if arch is not None:
@@ -73,11 +74,7 @@ def rebuilt_module(
 
 
 def _built(
-    hypothesis: Hypothesis,
-    architecture: Architecture,
-    sample: Examples,
-    limit: Limit,
-    price: Price,
+    hypothesis: Hypothesis, architecture: Architecture, sample: Examples, limit: Limit, price: Price
 ) -> tuple[nn.Module, Price, RowWork | None]:
     """A network of the catalogue, first without memory, to know what it costs."""
     shape, outputs = tuple(sample.x.shape[1:]), hypothesis.goal.outputs

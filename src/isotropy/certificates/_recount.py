@@ -21,12 +21,6 @@ _UNKNOWN = RowWork(0, BATCH_MEMORY // 500, 0.0)
 class Recount:
     """Counts errors in float64 on the CPU, and bounds the risk.
 
-    Args:
-        network: In float64 on the CPU, as `Hypothesis.network` makes it.
-        hypothesis: What the network was decoded from.
-        sample: All rows; those that a start was trained on are not counted.
-        work: What a row takes, where it is known.
-
     Raises:
         Rejected: If no rows are left to count.
     """

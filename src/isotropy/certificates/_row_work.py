@@ -44,10 +44,6 @@ class RowWork:
 def row_work(run: Callable[[Tensor], Any], x: Tensor) -> RowWork:
     """Count what a network does with one row and with two; the difference is what a row takes.
 
-    Args:
-        run: The network, in the precision that it will be used in.
-        x: One row or more; on the "meta" device nothing is computed, and no memory taken.
-
     Example:
         >>> work = row_work(torch.nn.Linear(100, 50).double(), torch.zeros(2, 100).double())
         >>> work.bytes

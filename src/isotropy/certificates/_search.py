@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -58,20 +58,12 @@ class Training:
     def lower(
         self,
         weights: Callable[[], Tensor],
-        trained: list[tuple[Tensor, float]],
+        trained: Sequence[tuple[Tensor, float]],
         how: Descent,
         name: str,
         phase: str,
     ) -> None:
-        """Lower the loss of the network at ``weights()``.
-
-        Args:
-            weights: A point of the subspace, as a function of what is trained.
-            trained: Tensors and the learning rate of each.
-            how: The schedule.
-            name: What to call the work in messages.
-            phase: The name of its checkpoint.
-        """
+        """Lower the loss of the network at ``weights()``."""
         checkpoint = None
         if self.folder is not None:
             # what fits into the minutes is never measured to be the same twice

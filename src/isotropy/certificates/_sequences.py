@@ -40,11 +40,6 @@ MOST_LEVELS = 256
 def write_sequence(writer: BitWriter, symbols: ArrayLike, levels: int) -> None:
     """Write a sequence; the reader knows its length and the number of levels.
 
-    Args:
-        writer: Where to.
-        symbols: Integers from 0 and below ``levels``, at most ``MOST_SYMBOLS``.
-        levels: How many symbols there are, used or not, at most ``MOST_LEVELS``.
-
     Raises:
         ValueError: If there are too many of either, or a symbol is out of range.
 
@@ -62,11 +57,6 @@ def write_sequence(writer: BitWriter, symbols: ArrayLike, levels: int) -> None:
 
 def read_sequence(reader: BitReader, length: int, levels: int) -> NDArray[np.int64]:
     """Read a sequence that :func:`write_sequence` wrote.
-
-    Args:
-        reader: Where from.
-        length: How many symbols, at most ``MOST_SYMBOLS``.
-        levels: How many different ones there could be, at most ``MOST_LEVELS``.
 
     Raises:
         Rejected: If there are too many of either, or the bits are not the code of a sequence.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import isqrt
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from isotropy.certificates._counter_random import random_words
-from isotropy.certificates._projector import FIRST_STREAM, Projector
+from isotropy.certificates._projector import FIRST_STREAM, Kept, Projector
 
 _STREAM = FIRST_STREAM + 16
 _MOST_KEPT = 1 << 25
@@ -25,13 +26,6 @@ class SparseProjector(Projector):
 
     Up to 2²⁵ entries are kept; more are made anew in every product.
 
-    Args:
-        D: The number of parameters.
-        d: The dimension of the subspace.
-        seed: Names the entries.
-        device: Where they are kept.
-        dtype: Of the entries.
-
     Example:
         >>> P = SparseProjector(100, 2, seed=0).dense()
         >>> (P != 0).sum(0).tolist(), round(float(P[:, 0].norm()), 6)
@@ -41,16 +35,8 @@ class SparseProjector(Projector):
     _rows: Tensor | None
     _signs: Tensor | None
 
-    def __init__(
-        self,
-        D: int,
-        d: int,
-        seed: int,
-        *,
-        device: torch.device | str = "cpu",
-        dtype: torch.dtype = torch.float32,
-    ) -> None:
-        super().__init__(D, d, device, dtype)
+    def __init__(self, D: int, d: int, seed: int, **kept: Unpack[Kept]) -> None:
+        super().__init__(D, d, **kept)
         self.seed = seed
         self._strata = isqrt(D)
         self.register_buffer("_rows", None, persistent=False)

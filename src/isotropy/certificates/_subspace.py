@@ -112,11 +112,7 @@ class Subspace(nn.Module):
 
 
 def parameter_shapes(model: nn.Module) -> dict[str, torch.Size]:
-    """The shapes of the parameters, by name, in order.
-
-    Raises:
-        ValueError: If there is none, or one is not of real floating-point numbers.
-    """
+    """The shapes of the parameters, by name, in order."""
     shapes = {}
     for name, parameter in model.named_parameters():
         if not parameter.is_floating_point():

@@ -21,9 +21,6 @@ _TERM = re.compile(r"(?:([1-9][0-9]{0,9})\*)?([A-Z][A-Za-z]*(?:\([0-9],?[0-9]?\)
 class TensorSum:
     """A sum of scalars, vectors and tensors of order two, in the order of the inputs' columns.
 
-    Args:
-        terms: How many copies of which kind, one pair for each term.
-
     Raises:
         ValueError: If there are too many terms or copies, none, or a kind is unknown.
 
@@ -93,11 +90,7 @@ class TensorSum:
 
     @classmethod
     def read(cls, reader: BitReader) -> Self:
-        """Read what ``write`` wrote.
-
-        Raises:
-            Rejected: If the bits are no sum of tensors.
-        """
+        """Read what ``write`` wrote."""
         count = reader.natural(limit=MOST_TERMS - 1) + 1
         terms = []
         for _ in range(count):

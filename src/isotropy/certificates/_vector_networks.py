@@ -24,12 +24,6 @@ LARGEST_DIMENSION = 8
 def mlp(shape: tuple[int, ...], classes: int, widths: Sequence[int], device: Device) -> Classifier:
     """Linear layers with ReLU between them, on flattened inputs.
 
-    Args:
-        shape: Of one input.
-        classes: How many logits.
-        widths: Of the hidden layers.
-        device: Where the parameters live.
-
     Example:
         >>> mlp((4,), 3, [8], None)(torch.zeros(2, 4)).shape
         torch.Size([2, 3])
@@ -47,13 +41,6 @@ def shared_mlp(
 
     Hidden layers are as many copies of the inputs' places as come nearest to their width, one at
     least; logits do not change as inputs are permuted.
-
-    Args:
-        shape: Of one input; flattened, it is the group's places once or several times over.
-        classes: How many logits.
-        widths: Of the hidden layers, about.
-        group: Of permutations.
-        device: Where the parameters live.
 
     Raises:
         ValueError: If inputs are no copies of the group's places, or layers are too large.
@@ -87,10 +74,6 @@ class ProjectedLinear(nn.Module):
     with the group. It does not depend on the basis of that space that was found, whose signs and
     rotations differ from one machine to another; coefficients would, and a certificate could not
     travel. The factor gives Π(W) the squared norm of W, on average over random W.
-
-    Args:
-        layer: An equivariant layer, for its spaces of weights and biases.
-        device: Where the parameters live.
 
     Example:
         >>> from isotropy.groups import SO
@@ -131,14 +114,6 @@ def equivariant_mlp(
 
     Hidden layers are scalars, vectors and tensors of order two, a third of the width for each as
     far as they fit, with gates and bilinear parts; linear layers are ``ProjectedLinear``.
-
-    Args:
-        shape: Of one input, (features,).
-        classes: How many logits.
-        widths: Of the hidden layers.
-        rep: How the group acts on inputs.
-        group: A group of real matrices.
-        device: Where the parameters live.
 
     Raises:
         ValueError: If inputs are of another size than the representation, or layers are too large.

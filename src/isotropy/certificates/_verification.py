@@ -56,7 +56,7 @@ def verify(
         most_memory: Bytes that checking may take; what would take more is rejected, by an
             estimate, before anything is built. Beside the data, which you have loaded.
         most_time: Seconds of one core that it may take, likewise.
-        progress: Told as rows are counted.
+        progress: Called as rows are counted.
 
     Returns:
         The verdict; true where it is "verified".
@@ -84,12 +84,16 @@ def verify(
             certificate = Certificate.from_bytes(bytes(certificate))
         elif not isinstance(certificate, Certificate):
             certificate = Certificate.load(certificate)
-        if delta is not None and certificate.delta > delta:
-            raise Rejected(f"its delta is {certificate.delta:g}, more than {delta:g}")
+        _require_delta(certificate, delta)
         with solved_anew(most_work=MOST_ITERATED, clear_ranks=True):
             return _verified(certificate, sample, arch, checkpoint, delta, limit, progress)
     except Rejected as rejection:
         return Verdict("rejected", None, str(rejection))
+
+
+def _require_delta(certificate: Certificate, most: float | None) -> None:
+    if most is not None and certificate.delta > most:
+        raise Rejected(f"its delta is {certificate.delta:g}, more than {most:g}")
 
 
 def _verified(

@@ -5,7 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from isotropy.cli._picture_path import check_picture
 from isotropy.cli._verbs import Answer, CommonOptions, verb
@@ -25,18 +25,14 @@ class Method(StrEnum):
 @verb("basis")
 def basis(
     common: CommonOptions,
-    group: Annotated[
-        str, typer.Argument(metavar="GROUP", help='A group: "S(5)", "Z(8)*Z(8)", "SO(3)".')
-    ],
-    rep: Annotated[
-        str, typer.Argument(metavar="REP", help='How it acts: "V>>V", "T(4)", "2*V+Scalar".')
-    ],
-    method: Annotated[Method, typer.Option(help="How to solve.")] = Method.auto,
+    group: Annotated[str, Argument(metavar="GROUP", help='A group: "S(5)", "Z(8)*Z(8)", "SO(3)".')],
+    rep: Annotated[str, Argument(metavar="REP", help='How it acts: "V>>V", "T(4)", "2*V+Scalar".')],
+    method: Annotated[Method, Option(help="How to solve.")] = Method.auto,
     plot: Annotated[
-        Path | None, typer.Option(metavar="OUT.PNG", help="Draw the basis into this file.")
+        Path | None, Option(metavar="OUT.PNG", help="Draw the basis into this file.")
     ] = None,
     no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Solve anew, and keep nothing on disk.")
+        bool, Option("--no-cache", help="Solve anew, and keep nothing on disk.")
     ] = False,
 ) -> Answer:
     """Solve for the vectors, or linear maps, that commute with a group."""

@@ -52,11 +52,7 @@ def is_own(arch: str) -> bool:
 
 
 def own_model(spec: str, x: "Tensor") -> "tuple[nn.Module, int]":
-    """The user's own module, tried on two rows, and how many numbers it gives for each.
-
-    Raises:
-        ValueError: If it cannot be loaded, or does not give a row of numbers for each input.
-    """
+    """The user's own module, tried on two rows, and how many numbers it gives for each."""
     import torch
 
     from isotropy.data import load_model

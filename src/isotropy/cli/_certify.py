@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from isotropy.cli._certified import is_own, one_sentence, own_model, sample_of
 from isotropy.cli._options import SplitOption, Target, Task, listed_groups
@@ -28,7 +28,7 @@ def certify(
     common: CommonOptions,
     arch: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="ARCH",
             help="lenet5, resnet20, convnet, mlp-300-100, 'convnet equivariant p4', …; or your "
             "own: path/to/module.py:factory.",
@@ -36,86 +36,78 @@ def certify(
     ],
     data: Annotated[
         Path,
-        typer.Argument(
+        Argument(
             metavar="DATA",
             help="An .npz, idx files, a table, a folder of images; or mnist, fashion-mnist, "
             "cifar10. Of data with both, the train split is certified.",
         ),
     ],
-    out: Annotated[
-        Path, typer.Option(metavar="CERT", help="Where to write the certificate.")
-    ] = Path("cert.iso"),
+    out: Annotated[Path, Option(metavar="CERT", help="Where to write the certificate.")] = Path(
+        "cert.iso"
+    ),
     delta: Annotated[
-        float, typer.Option(help="The bound may fail with at most this probability.")
+        float, Option(help="The bound may fail with at most this probability.")
     ] = 0.05,
     test: Annotated[
         Path | None,
-        typer.Option(metavar="DATA", help="Report the error on these too; nothing rests on it."),
+        Option(metavar="DATA", help="Report the error on these too; nothing rests on it."),
     ] = None,
     target: Target = None,
     task: Task = None,
     split: Annotated[
-        SplitOption | None, typer.Option(help="Certify this part, where DATA holds both.")
+        SplitOption | None, Option(help="Certify this part, where DATA holds both.")
     ] = None,
     classes: Annotated[
-        int | None, typer.Option(min=1, help="How many; by default inferred from the labels.")
+        int | None, Option(min=1, help="How many; by default inferred from the labels.")
     ] = None,
     tolerance: Annotated[
-        float | None,
-        typer.Option(help="Of a regression: an error is a number missed by more than this."),
+        float | None, Option(help="Of a regression: an error is a number missed by more than this.")
     ] = None,
     dimension: Annotated[
-        int | None, typer.Option(min=0, help="Of the subspace that is searched.")
+        int | None, Option(min=0, help="Of the subspace that is searched.")
     ] = None,
-    levels: Annotated[
-        int | None, typer.Option(min=1, help="How many values a weight may take.")
-    ] = None,
+    levels: Annotated[int | None, Option(min=1, help="How many values a weight may take.")] = None,
     projector: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME",
             help="How the subspace lies among all parameters: kronecker-orthonormal, kronecker, "
             "dense, sparse, fastfood, film, …",
         ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(min=0, help="Passes over the data with free weights.")
+        int | None, Option(min=0, help="Passes over the data with free weights.")
     ] = None,
     quantised_epochs: Annotated[
-        int | None, typer.Option(min=0, help="Passes with quantised weights, after that.")
+        int | None, Option(min=0, help="Passes with quantised weights, after that.")
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="The highest learning rate.")] = None,
-    quantised_rate: Annotated[
-        float | None, typer.Option(help="The same with quantised weights.")
-    ] = None,
-    batch: Annotated[int | None, typer.Option(min=1, help="Rows in a step.")] = None,
+    rate: Annotated[float | None, Option(help="The highest learning rate.")] = None,
+    quantised_rate: Annotated[float | None, Option(help="The same with quantised weights.")] = None,
+    batch: Annotated[int | None, Option(min=1, help="Rows in a step.")] = None,
     minutes: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="Shorten training so that it takes about this long, "
             "down to one pass in each phase."
         ),
     ] = None,
     prior_percent: Annotated[
         int | None,
-        typer.Option(help="Train a start on this share of the rows, and certify on the others."),
+        Option(help="Train a start on this share of the rows, and certify on the others."),
     ] = None,
     prior_epochs: Annotated[
-        int | None, typer.Option(min=0, help="Passes over the rows that train a start.")
+        int | None, Option(min=0, help="Passes over the rows that train a start.")
     ] = None,
     input_scale: Annotated[
-        float | None,
-        typer.Option(help="Divide inputs by this, at the price of 16 bits."),
+        float | None, Option(help="Divide inputs by this, at the price of 16 bits.")
     ] = None,
     start: Annotated[
         Path | None,
-        typer.Option(
-            metavar="F.safetensors", help="Start from weights that never saw DATA (transfer)."
-        ),
+        Option(metavar="F.safetensors", help="Start from weights that never saw DATA (transfer)."),
     ] = None,
     symmetry: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar='"GROUP, …"', help="What your own module uses, to be paid for in the bound."
         ),
     ] = None,

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from isotropy.cli._verbs import Answer, CommonOptions, app, verb
 
@@ -16,7 +17,7 @@ def data_get(
     common: CommonOptions,
     name: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="NAME",
             help="A data set: mnist, fashion-mnist, cifar10; or trained weights: "
             "efficientnet-lite0, efficientnet-lite1, efficientnet-lite2.",
@@ -24,7 +25,7 @@ def data_get(
     ],
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Keep it in a folder of its name here, not in the cache."),
+        Option(metavar="DIR", help="Keep it in a folder of its name here, not in the cache."),
     ] = None,
 ) -> Answer:
     """Obtain a public data set through a package client, and check its SHA-256."""

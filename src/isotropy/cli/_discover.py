@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
+from typer import Argument, Option
 
 from isotropy.cli._discover_run import DiscoverRun
 from isotropy.cli._discover_saving import default_folder, require_folder
@@ -27,7 +27,7 @@ def discover(
     common: CommonOptions,
     data: Annotated[
         Path | None,
-        typer.Argument(
+        Argument(
             metavar="DATA",
             help="An .npz of x and y, or of observations, actions and next_observations, a table, "
             "or a folder of images; without it, small examples.",
@@ -36,18 +36,17 @@ def discover(
     target: Target = None,
     task: Task = None,
     groups: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A column: rows with one value are never split up."),
+        str | None, Option(metavar="NAME", help="A column: rows with one value are never split up.")
     ] = None,
     channels_first: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--channels-first", help="Sequences are (rows, channels, n), not (rows, n, channels)."
         ),
     ] = False,
     candidates: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar='"GROUP, …"',
             help='Groups to try as well: "Z(12), S(3)+S(9)"; with --method groups the only ones: '
             '"rotation, horizontal flip".',
@@ -55,14 +54,13 @@ def discover(
     ] = None,
     blocks: Annotated[
         int | None,
-        typer.Option(
-            metavar="K",
-            help="Columns are K blocks that a continuous symmetry moves in the same way.",
+        Option(
+            metavar="K", help="Columns are K blocks; a continuous symmetry moves each the same way."
         ),
     ] = None,
     method: Annotated[
         list[MethodOption] | None,
-        typer.Option(
+        Option(
             help="What to look for, by default all that suits the data; generators: continuous "
             "symmetries; layers: of networks for images, and motions of these; transitions: "
             "signed permutations of observations and actions; groups: sets of motions that layers "
@@ -71,7 +69,7 @@ def discover(
     ] = None,
     study: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="FILE|URL",
             help="With --method groups: keep what is trained in this SQLite file or PostgreSQL "
             "database. The same command goes on with it, and several at once share the work.",
@@ -79,69 +77,64 @@ def discover(
     ] = None,
     strategy: Annotated[
         StrategyOption | None,
-        typer.Option(help="With --method groups: how to search, by default lattice."),
+        Option(help="With --method groups: how to search, by default lattice."),
     ] = None,
     children: Annotated[
         int | None,
-        typer.Option(
-            metavar="N", help="With --method groups: train at most N networks, by default 60."
-        ),
+        Option(metavar="N", help="With --method groups: train at most N networks, by default 60."),
     ] = None,
     margin: Annotated[
-        float,
-        typer.Option(help="What a symmetry may cost, as a share of what can be learned."),
+        float, Option(help="What a symmetry may cost, as a share of what can be learned.")
     ] = 0.05,
     near_margin: Annotated[
         float,
-        typer.Option(
-            help="What may cost so much and be offered as a soft model; 0 to look for none."
-        ),
+        Option(help="What may cost so much and be offered as a soft model; 0 to look for none."),
     ] = 0.5,
     certify: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--certify",
             help="Certify two networks for each finding, with the symmetry and without it.",
         ),
     ] = False,
     delta: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="With --certify: the probability that a pair of bounds may fail with, by default "
             "0.05."
         ),
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(
+        Option(
             help="With --certify, for numbers: an error is one missed by more than this, by "
             "default half a standard deviation."
         ),
     ] = None,
     budget: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="TIME",
             help="How long it may take: 90s, 5m, 1h; by default some five minutes, without limit "
-            "for transitions, with --method groups and --certify. What is confirmed by then is reported.",
+            "for transitions, with --method groups and --certify. Then what is sure is reported.",
         ),
     ] = None,
     resume: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--resume",
             help="Go on with the search that was saved in --out, with the same data and options.",
         ),
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             metavar="DIR",
             help="Save findings, models, certificates and report.html here; by default in a folder "
             "named after DATA, with --json nowhere.",
         ),
     ] = None,
-    no_save: Annotated[bool, typer.Option("--no-save", help="Save nothing.")] = False,
+    no_save: Annotated[bool, Option("--no-save", help="Save nothing.")] = False,
 ) -> Answer:
     """Find the symmetries of a task, name them, and confirm them by test."""
     from isotropy._run import seconds_of
@@ -150,10 +143,7 @@ def discover(
     if budget is not None:
         seconds_of(budget)
     tasks, names = _tasks(data, target, task, groups, seed)
-    if certify:
-        _require_certifiable(tasks, delta, tolerance, groups)
-    elif delta is not None or tolerance is not None:
-        raise ValueError("expected --certify with --delta or --tolerance, got no --certify")
+    _check_certifying(certify, tasks, delta, tolerance, groups)
     searching = MethodOption.groups in (method or ())
     require_search(searching, study, strategy, children)
     if budget is None and not (searching or certify or _are_transitions(tasks)):
@@ -173,13 +163,8 @@ def discover(
         "seed": seed,
     }
     run = DiscoverRun(common, asked, names, budget, study, folder, resume, data is None)
-    found: dict[str, Findings] = {}
-    for name, one in tasks.items():
-        found[name] = run.found(name, one)
-        if _is_interrupted(found[name]):
-            break
-    interrupted = any(map(_is_interrupted, found.values()))
-    if searching and interrupted:
+    found = _searched(run, tasks)
+    if searching and any(map(_is_interrupted, found.values())):
         say_what_is_kept(study)
     lost = run.saved(found)
     if certify and lost is None:
@@ -187,13 +172,34 @@ def discover(
             if not findings.stopped:
                 found[name] = run.certified(name, findings, tasks[name], delta, tolerance)
         lost = run.saved(found)
-        interrupted = any(map(_is_interrupted, found.values()))
-    answer = _together(found, named=data is None)
+    return _answer(run, found, lost, folder, named=data is None)
+
+
+def _searched(run: DiscoverRun, tasks: "dict[str, Dataset | Transitions]") -> "dict[str, Findings]":
+    """What is found in each task, up to an interruption."""
+    found: dict[str, Findings] = {}
+    for name, one in tasks.items():
+        found[name] = run.found(name, one)
+        if _is_interrupted(found[name]):
+            break
+    return found
+
+
+def _answer(
+    run: DiscoverRun,
+    found: "dict[str, Findings]",
+    lost: str | None,
+    folder: Path | None,
+    named: bool,
+) -> Answer:
+    """The answer, or why it could not be saved, with the exit code."""
+    answer = _together(found, named=named)
     if lost is not None:
         complain(lost)
         return Answer(answer, discovery_text(found, {}), BAD_INPUT)
     if folder is not None:
         answer["saved"] = str(folder)
+    interrupted = any(map(_is_interrupted, found.values()))
     text = discovery_text(found, run.reports(found))
     return Answer(answer, text, INTERRUPTED if interrupted else 0)
 
@@ -271,13 +277,18 @@ def _are_transitions(tasks: "dict[str, Dataset | Transitions]") -> bool:
     return any(isinstance(one, Transitions) for one in tasks.values())
 
 
-def _require_certifiable(
+def _check_certifying(
+    certify: bool,
     tasks: "dict[str, Dataset | Transitions]",
     delta: float | None,
     tolerance: float | None,
     groups: str | None,
 ) -> None:
     """Refuse before the long search what would be refused after it."""
+    if not certify:
+        if delta is not None or tolerance is not None:
+            raise ValueError("expected --certify with --delta or --tolerance, got no --certify")
+        return
     from isotropy.data import Dataset
 
     datasets = [one for one in tasks.values() if isinstance(one, Dataset)]

@@ -27,18 +27,7 @@ _EXAMPLES = "Three data sets and their symmetries"
 
 
 class DiscoverRun:
-    """The options of a call, and what it saves.
-
-    Args:
-        common: Those of every verb.
-        asked: Those of the search.
-        names: Of the entries of transitions.
-        budget: How long a search may take.
-        study: Where a search among groups keeps its networks.
-        folder: Where to save; None for nowhere.
-        resume: Whether to go on with what was saved there.
-        examples: Whether data are examples, with a folder each.
-    """
+    """The options of a call, and what it saves."""
 
     def __init__(
         self,
@@ -174,12 +163,7 @@ def _certified(
         try:
             pairs.append(
                 certify_finding(
-                    finding,
-                    data,
-                    delta=delta,
-                    tolerance=tolerance,
-                    seed=seed,
-                    progress=progress,
+                    finding, data, delta=delta, tolerance=tolerance, seed=seed, progress=progress
                 )
             )
         except CannotCertify as error:

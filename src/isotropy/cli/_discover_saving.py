@@ -21,7 +21,7 @@ _FORMAT = 1
 
 
 def default_folder(data: Path) -> Path:
-    """Where to save what was found in a file, if nobody said: beside nothing, named after it.
+    """Where to save what was found in a file, by default: in a folder named after it.
 
     Example:
         >>> str(default_folder(Path("measurements/table.csv.gz")))
@@ -32,11 +32,7 @@ def default_folder(data: Path) -> Path:
 
 
 def require_folder(folder: Path) -> None:
-    """Refuse, before a long search, a folder that could not be saved to or is not ours.
-
-    Raises:
-        ValueError: If it is a file, or a folder with other things than what we save.
-    """
+    """Refuse, before a long search, a folder that could not be saved to or is not ours."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"expected a folder to save to, got the file {str(folder)!r}")
     if folder.is_dir() and any(folder.iterdir()) and not _holds_ours(folder):
@@ -60,7 +56,7 @@ def fingerprint(data: "Dataset | Transitions", options: Mapping[str, Any]) -> st
     from isotropy.data import Transitions
 
     names = {kind: getattr(data, kind, None) for kind in ("x_names", "y_names", "classes", "task")}
-    told = sha256(json_text({**options, **names, "version": __version__}).encode())
+    digest = sha256(json_text({**options, **names, "version": __version__}).encode())
     arrays = (
         (data.observations, data.actions, data.next_observations)
         if isinstance(data, Transitions)
@@ -68,21 +64,13 @@ def fingerprint(data: "Dataset | Transitions", options: Mapping[str, Any]) -> st
     )
     for array in arrays:
         if array is not None:
-            told.update(str(tuple(array.shape)).encode())
-            told.update(array.contiguous().numpy().tobytes())
-    return told.hexdigest()
+            digest.update(str(tuple(array.shape)).encode())
+            digest.update(array.contiguous().numpy().tobytes())
+    return digest.hexdigest()
 
 
 def saved_search(folder: Path, mark: str) -> "Findings | None":
-    """What an earlier search with the same data and options found; None where it was stopped.
-
-    Args:
-        folder: Where it was saved.
-        mark: Its ``fingerprint``.
-
-    Raises:
-        ValueError: If nothing was saved there, or the search was another one.
-    """
+    """What an earlier search with the same data and options found; None where it was stopped."""
     from isotropy.discovery import Findings
     from isotropy.discovery._finding_files import checked, read_json
     from isotropy.discovery._json_fields import flag, record, text, whole
@@ -90,18 +78,18 @@ def saved_search(folder: Path, mark: str) -> "Findings | None":
     try:
         given = read_json(folder, _SEARCH, "a search")
         fields = {"format": whole(_FORMAT, _FORMAT), "mark": text(64), "complete": flag}
-        said = checked(record(fields), given, folder / _SEARCH)
+        state = checked(record(fields), given, folder / _SEARCH)
     except ValueError as error:
         raise ValueError(
             f"expected a search to go on with in {str(folder)!r}, got a folder without "
             f"{_SEARCH} that can be read ({error!s:.300})"
         ) from None
-    if said["mark"] != mark:
+    if state["mark"] != mark:
         raise ValueError(
             f"expected the data and options of the search in {str(folder)!r} to go on with it, got "
             "others"
         )
-    return Findings.load(folder) if said["complete"] else None
+    return Findings.load(folder) if state["complete"] else None
 
 
 def is_complete(folder: Path, mark: str) -> bool:
@@ -120,15 +108,7 @@ def save_search(
     mark: str,
     certificates: "Mapping[int, CertifiedFinding]",
 ) -> None:
-    """Write all of it, or nothing: what was saved before stays until the rest is on the disk.
-
-    Args:
-        found: What was found.
-        folder: Where to.
-        title: The heading of the report.
-        mark: The ``fingerprint`` of the search.
-        certificates: Pairs of certificates, by the number of their finding from 0 on.
-    """
+    """Write all of it, or nothing: what was saved before stays until the rest is on the disk."""
     from isotropy._run import replaced_contents, write_json
     from isotropy.report import write_finding_page
 
@@ -143,19 +123,17 @@ def save_search(
 
 
 def with_certificates(
-    found: "Findings",
-    certified: "list[CertifiedFinding | str]",
-    folder: Path | None,
+    found: "Findings", certified: "list[CertifiedFinding | str]", folder: Path | None
 ) -> "Findings":
     """The findings, each with what its certificates say, or why it has none."""
     several = []
     for number, (finding, pair) in enumerate(zip(found, certified, strict=True), 1):
         if isinstance(pair, str):
-            told: dict[str, Any] = {"reason": pair}
+            summary: dict[str, Any] = {"reason": pair}
         else:
-            told = {**pair.to_json(), "verdict": str(pair)}
+            summary = {**pair.to_json(), "verdict": str(pair)}
             for kind in ("with", "without"):
                 if folder is not None:
-                    told[kind]["path"] = str(folder / f"{kind}-{number}.iso")
-        several.append(replace(finding, certificates=told))
+                    summary[kind]["path"] = str(folder / f"{kind}-{number}.iso")
+        several.append(replace(finding, certificates=summary))
     return replace(found, findings=several)

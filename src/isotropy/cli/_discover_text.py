@@ -8,12 +8,7 @@ if TYPE_CHECKING:
 
 
 def discovery_text(found: "Mapping[str, Findings]", saved: "Mapping[str, str]") -> str:
-    """The answer in a sentence, then each finding with what there is to know of it.
-
-    Args:
-        found: What was found in each set of data, by its name.
-        saved: Where it was saved, by the same names; empty where it was not.
-    """
+    """The answer in a sentence, then each finding with what there is to know of it."""
     from isotropy._run import time_in_words
     from isotropy._run._terminal_text import terminal_line
 
@@ -47,13 +42,13 @@ def _of_finding(finding: "Finding", brief: bool) -> Iterator[str]:
         yield f"    {'hold' if len(beyond) > 1 else 'holds'} too: {', '.join(beyond)}"
     if brief:
         return
-    told = str(finding.comparison)  # which some notes tell as well
+    comparison = str(finding.comparison)  # which some notes repeat
     compared = finding.comparison is not None
     for note in finding.notes:
-        if not (compared and (note == told or note.startswith("mean loss on the "))):
+        if not (compared and (note == comparison or note.startswith("mean loss on the "))):
             yield f"    {note}"
     if compared:
-        yield f"    {told}"
+        yield f"    {comparison}"
     if finding.equivariance_error is not None:
         yield f"    equivariance error of the model: {finding.equivariance_error:.1e}"
     if finding.soft is not None:
@@ -73,8 +68,8 @@ def _helps_and_hurts(findings: "Findings") -> Iterator[str]:
         if isinstance(one, Mapping) and not one["confirmed"] and one.get("effect") is not None
     ]
     if rest:
-        told = ", ".join(f"{one['name']} {_percent(one['effect'])}" for one in rest)
-        yield f"  would cost too much: {told}"
+        costs = ", ".join(f"{one['name']} {_percent(one['effect'])}" for one in rest)
+        yield f"  would cost too much: {costs}"
 
 
 def _tried_lines(findings: "Findings") -> Iterator[str]:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from isotropy.cli._picture_path import check_picture
 from isotropy.cli._verbs import Answer, CommonOptions, verb
@@ -50,84 +50,78 @@ def measure(
     common: CommonOptions,
     model: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="MODEL", help="path/to/module.py:factory, package.module:factory or a .pt2."
         ),
     ],
     data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="A folder of images, .npz, .npy, idx files, a table."),
+        Path, Argument(metavar="DATA", help="A folder of images, .npz, .npy, idx files, a table.")
     ],
     actions: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="NAME,NAME,…",
             help="On images and sequences; by default translation, and rotation of images.",
         ),
     ] = None,
     symmetry: Annotated[
-        str | None,
-        typer.Option(metavar="SYMMETRY", help='On vectors: "SO(3): V >> Scalar".'),
+        str | None, Option(metavar="SYMMETRY", help='On vectors: "SO(3): V >> Scalar".')
     ] = None,
     layerwise: Annotated[
-        bool, typer.Option("--layerwise", help="Split the error into contributions of layers.")
+        bool, Option("--layerwise", help="Split the error into contributions of layers.")
     ] = False,
-    layer_inputs: Annotated[
-        int, typer.Option(min=1, help="Inputs to measure layer by layer.")
-    ] = 20,
+    layer_inputs: Annotated[int, Option(min=1, help="Inputs to measure layer by layer.")] = 20,
     method: Annotated[
-        LayerMethod, typer.Option(help="How to find contributions of layers.")
+        LayerMethod, Option(help="How to find contributions of layers.")
     ] = LayerMethod.forward,
-    probes: Annotated[int, typer.Option(min=1, help="Random vectors for --method probes.")] = 100,
+    probes: Annotated[int, Option(min=1, help="Random vectors for --method probes.")] = 100,
     layout: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="PATTERN=LAYOUT",
             help="How the output of modules is laid out: 'blocks.*=NLC+1'; may be repeated.",
         ),
     ] = None,
     output: Annotated[
-        str | None,
-        typer.Option(metavar="LAYOUT", help="The same of the model: NCHW, NLC, invariant, …"),
+        str | None, Option(metavar="LAYOUT", help="The same of the model: NCHW, NLC, invariant, …")
     ] = None,
     input: Annotated[
         InputLayout | None,
-        typer.Option(help="How inputs are laid out; by default NCHW, or NCL for three axes."),
+        Option(help="How inputs are laid out; by default NCHW, or NCL for three axes."),
     ] = None,
     softmax: Annotated[
-        bool, typer.Option("--softmax", help="Measure probabilities; the model gives logits.")
+        bool, Option("--softmax", help="Measure probabilities; the model gives logits.")
     ] = False,
     no_sampled: Annotated[
-        bool, typer.Option("--no-sampled", help="Leave out the error over sampled elements.")
+        bool, Option("--no-sampled", help="Leave out the error over sampled elements.")
     ] = False,
     boundary: Annotated[
-        Boundary, typer.Option(help="What lies outside an image or a sequence.")
+        Boundary, Option(help="What lies outside an image or a sequence.")
     ] = Boundary.reflect,
     weights: Annotated[
-        Path | None, typer.Option(metavar="F.safetensors", help="The model's weights.")
+        Path | None, Option(metavar="F.safetensors", help="The model's weights.")
     ] = None,
     size: Annotated[
-        str | None, typer.Option(metavar="HxW", help="Resize images: 224 or 224x224.")
+        str | None, Option(metavar="HxW", help="Resize images: 224 or 224x224.")
     ] = None,
     crop: Annotated[
-        bool, typer.Option("--crop", help="Keep their aspect ratio, and take the centre.")
+        bool, Option("--crop", help="Keep their aspect ratio, and take the centre.")
     ] = False,
     mean: Annotated[
-        str | None, typer.Option(metavar="M,M,M", help="Subtract this from each channel.")
+        str | None, Option(metavar="M,M,M", help="Subtract this from each channel.")
     ] = None,
     std: Annotated[
-        str | None, typer.Option(metavar="S,S,S", help="Then divide each channel by this.")
+        str | None, Option(metavar="S,S,S", help="Then divide each channel by this.")
     ] = None,
-    split: Annotated[str | None, typer.Option(help="train or test, where DATA holds both.")] = None,
+    split: Annotated[str | None, Option(help="train or test, where DATA holds both.")] = None,
     target: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The column or array of DATA that is no input."),
+        str | None, Option(metavar="NAME", help="The column or array of DATA that is no input.")
     ] = None,
-    inputs: Annotated[int | None, typer.Option(min=1, help="Use only the first so many.")] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Inputs at a time.")] = 16,
+    inputs: Annotated[int | None, Option(min=1, help="Use only the first so many.")] = None,
+    batch_size: Annotated[int, Option(min=1, help="Inputs at a time.")] = 16,
     plot: Annotated[
         Path | None,
-        typer.Option(metavar="OUT.PNG", help="Draw the contributions of layers into this file."),
+        Option(metavar="OUT.PNG", help="Draw the contributions of layers into this file."),
     ] = None,
 ) -> Answer:
     """Measure how equivariant a model is, end to end and layer by layer."""

@@ -17,11 +17,6 @@ from typing import Any
 def write_answer(text: str, data: Mapping[str, Any], *, as_json: bool) -> None:
     r"""Write an answer to standard output, for a person or as one JSON object.
 
-    Args:
-        text: What it says.
-        data: The same as plain values.
-        as_json: Whether to write these.
-
     Raises:
         OSError: If standard output is closed.
 
@@ -48,11 +43,7 @@ def complain(message: str) -> None:
 
 @contextmanager
 def logs_on_stderr(quiet: bool) -> Iterator[None]:
-    """Send the library's log messages, and warnings, to standard error while a verb runs.
-
-    Args:
-        quiet: Whether to send errors alone.
-    """
+    """Send the library's log messages, and warnings, to standard error while a verb runs."""
     logger = logging.getLogger("isotropy")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_SafeFormatter())

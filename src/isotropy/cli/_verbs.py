@@ -180,19 +180,8 @@ def _set_signature(
 
 
 _COMMON_OPTIONS: tuple[tuple[str, Any, object], ...] = (
-    (
-        "json",
-        Annotated[bool, typer.Option("--json", help="Print one JSON object.")],
-        False,
-    ),
-    (
-        "seed",
-        Annotated[
-            int | None,
-            typer.Option(min=0, help="Seed of everything random."),
-        ],
-        None,
-    ),
+    ("json", Annotated[bool, typer.Option("--json", help="Print one JSON object.")], False),
+    ("seed", Annotated[int | None, typer.Option(min=0, help="Seed of everything random.")], None),
     (
         "device",
         Annotated[str, typer.Option(help="Where tensors live: cpu, cuda, cuda:1, mps.")],

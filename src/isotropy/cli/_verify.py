@@ -4,7 +4,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from isotropy.cli._certified import one_sentence, own_model, sample_of, tensors_in
 from isotropy.cli._options import SplitOption, Target, Task
@@ -19,37 +19,34 @@ _EXIT_CODES = {"verified": 0, "verified given": 3, "rejected": 1}
 @verb("verify")
 def verify(
     common: CommonOptions,
-    cert: Annotated[Path, typer.Argument(metavar="CERT", help="What isotropy certify wrote.")],
+    cert: Annotated[Path, Argument(metavar="CERT", help="What isotropy certify wrote.")],
     data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="The data it speaks of, named as for certify."),
+        Path, Argument(metavar="DATA", help="The data it speaks of, named as for certify.")
     ],
     arch: Annotated[
         str | None,
-        typer.Option(
+        Option(
             metavar="path/to/module.py:factory",
             help="The module, where it is not of the catalogue; its code is run.",
         ),
     ] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="F.safetensors", help="What the network must have started from."),
+        Option(metavar="F.safetensors", help="What the network must have started from."),
     ] = None,
     delta: Annotated[
-        float | None,
-        typer.Option(help="The largest delta that you accept, fixed before you saw CERT."),
+        float | None, Option(help="The largest delta that you accept, fixed before you saw CERT.")
     ] = None,
     most_memory: Annotated[
-        str, typer.Option(metavar="SIZE", help="What checking may take, such as 500MB or 16GB.")
+        str, Option(metavar="SIZE", help="What checking may take, such as 500MB or 16GB.")
     ] = "4GB",
     most_time: Annotated[
-        str,
-        typer.Option(metavar="TIME", help="The same in time of one core, such as 90s or 1h30m."),
+        str, Option(metavar="TIME", help="The same in time of one core, such as 90s or 1h30m.")
     ] = "10m",
     target: Target = None,
     task: Task = None,
     split: Annotated[
-        SplitOption | None, typer.Option(help="The part that was certified, by default train.")
+        SplitOption | None, Option(help="The part that was certified, by default train.")
     ] = None,
 ) -> Answer:
     """Check a certificate against its data: decode, rebuild, count and bound anew.

@@ -85,7 +85,7 @@ def laplace(
             samples), "reduce" (their mean and sum), "exact" (no factors), or one of these for
             each of "space" (positions of a map), "position" (other axes), "group" (things that
             a group permutes), "component" (of vectors; "expand" or "exact") and "channel"
-            (blocks, each with an output factor of its own unless told otherwise).
+            (blocks, each with an output factor of its own by default).
         subset: Take so many samples at random, for all of them.
         batch_size: Samples that go through the network together; a loader has its own.
         seed: Of the subset and of random passes.
@@ -166,11 +166,7 @@ def _bare(model: nn.Module) -> nn.Module:
 
 
 def from_sums(work: CurvaturePass, sums: Sums, groups: Groups) -> Laplace:
-    """The approximation that sums over data give.
-
-    Raises:
-        ValueError: If the curvature is not finite.
-    """
+    """The approximation that sums over data give."""
     missing = classes_without_samples(sums.class_counts)
     if missing and sums.scale == 1:  # a subset need not have them all
         few = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")

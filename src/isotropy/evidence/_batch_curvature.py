@@ -21,14 +21,11 @@ _Rows: TypeAlias = tuple[LinearOperation, Tensor, Tensor]
 
 
 def places_of_whole(
-    operations: Sequence[LinearOperation],
-    structure: Structure,
-    sharing: SharingModes,
-    samples: int,
+    operations: Sequence[LinearOperation], structure: Structure, sharing: SharingModes, samples: int
 ) -> set[int]:
     """The places of operations whose curvature is not a Kronecker product.
 
-    All uses of the same weights are treated alike. Scales of a normalisation (blocks of one
+    All uses of the same weights are treated as one. Scales of a normalisation (blocks of one
     number) are exact where their rows are samples; where these were flattened together with
     other axes, each has the product of its own two moments.
     """
@@ -46,16 +43,7 @@ def places_of_whole(
 
 
 class BatchCurvature:
-    """Adds the curvature of one batch to the sums of a pass: column by column, then ``finish``.
-
-    Args:
-        sums: What to add to.
-        operations: The operations of the batch on parameters that count.
-        parameters: Those parameters by name.
-        samples: The number of samples in the batch.
-        structure: What form the curvature takes.
-        sharing: What is done along shared axes.
-    """
+    """Adds the curvature of one batch to the sums of a pass: column by column, then ``finish``."""
 
     def __init__(
         self,
@@ -72,7 +60,7 @@ class BatchCurvature:
         operations = [o for o in operations if o.output.requires_grad]
         self.outputs = list({id(o.output): o.output for o in operations}.values())
         whole = places_of_whole(operations, structure, sharing, samples)
-        self.alike = _alike([o for k, o in enumerate(operations) if k not in whole], sharing)
+        self.together = _together([o for k, o in enumerate(operations) if k not in whole], sharing)
         self.whole = [o for k, o in enumerate(operations) if k in whole]
         self.input_rows: dict[int, Tensor] = {}  # of those of ``whole``: every column wants them
 
@@ -132,7 +120,7 @@ class BatchCurvature:
         """
         flat = [None if g is None else g.flatten(0, 1) for g in gradients]
         at = {id(o): g for o, g in zip(self.outputs, flat, strict=True)}
-        for operations, squares in self.alike:
+        for operations, squares in self.together:
             gradient = at[id(operations[0].output)]
             if gradient is None:
                 continue
@@ -156,7 +144,7 @@ class BatchCurvature:
 
     def finish(self) -> None:
         """Add the output factors, once all columns are in."""
-        for operations, squares in self.alike:
+        for operations, squares in self.together:
             if not squares.begun:
                 continue
             gram = squares.total()
@@ -176,7 +164,7 @@ class BatchCurvature:
         for one in rows:
             by_name.setdefault(one[0].parameter, []).append(one)
         for name, own in by_name.items():
-            if self.structure == "diagonal" and len(own) == 1 and _is_plain(*own[0]):
+            if self.structure == "diagonal" and len(own) == 1 and _is_plain(*own[0][:2]):
                 size = self.parameters[name].numel()
                 self._add_squares(name, _plain_squares(*own[0], size))
             else:
@@ -243,7 +231,7 @@ class BatchCurvature:
         sums.matrix = _added(sums.matrix, columns.mT @ columns)
 
 
-def _alike(
+def _together(
     operations: Sequence[LinearOperation], sharing: SharingModes
 ) -> list[tuple[list[LinearOperation], GramSum]]:
     """Operations with the same rows of a gradient, such as a weight and its bias.
@@ -267,7 +255,7 @@ def _added(total: Tensor, more: Tensor) -> Tensor:
     return total + more if total.requires_grad or more.requires_grad else total.add_(more)
 
 
-def _is_plain(operation: LinearOperation, a: Tensor, g: Tensor) -> bool:
+def _is_plain(operation: LinearOperation, a: Tensor) -> bool:
     """Whether every sample has one row, so that its gradient is one product g aᵀ."""
     return not operation.blocks and a.shape[:-1].numel() == a.shape[0]
 

@@ -113,7 +113,7 @@ def _settled(
 
     After every third step it goes on to where these seem to lead. Three steps leave at most an
     eighth of the error, and this adds at most the last one, three eighths: half of the error is
-    gone in any case, and nearly all of it where groups hardly depend on each other.
+    gone in any case, and almost all of it where groups hardly depend on each other.
     """
     found, moved = dict(start), dict.fromkeys(start, 0.0)
     for count in range(1, _ROUNDS + 1):

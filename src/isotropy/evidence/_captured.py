@@ -27,12 +27,6 @@ def require_captured(
     the operations. A parameter that enters by a way of its own (a function of it as weights, a
     second derivative, a layer that nobody listens to) shows as a difference.
 
-    Args:
-        model: The network.
-        parameters: Those that the evidence integrates out, by name.
-        outputs: What the network gives for a few samples.
-        operations: What was recorded meanwhile.
-
     Raises:
         ValueError: If a parameter is not, or not wholly, accounted for.
     """
@@ -122,17 +116,7 @@ def _require_fitting(operation: LinearOperation, parameter: Tensor) -> None:
 def require_separate(
     outputs: Tensor, alone: Tensor, operations: Sequence[LinearOperation], by_sample: set[int]
 ) -> None:
-    """Refuse a network that mixes samples, and rows that are not samples where they must be.
-
-    Args:
-        outputs: What the network gives for a few samples together.
-        alone: What it gives for the first half of them alone.
-        operations: What was recorded of the few together.
-        by_sample: The places of operations whose first axis has to be that of samples.
-
-    Raises:
-        ValueError: If an output depends on other samples, or a first axis is another.
-    """
+    """Refuse a network that mixes samples, and rows that are not samples where they must be."""
     change = (outputs[: len(alone)] - alone).detach().abs().max()
     size = outputs.detach().abs().max()
     if not change <= 1e3 * torch.finfo(outputs.dtype).eps ** 0.75 * size:
@@ -159,11 +143,7 @@ def require_separate(
 
 
 def require_one_layout(operations: Sequence[LinearOperation]) -> None:
-    """Refuse uses of one parameter as different matrices, which have no common factors.
-
-    Raises:
-        ValueError: If a parameter has such uses.
-    """
+    """Refuse uses of one parameter as different matrices, which have no common factors."""
     seen: dict[tuple[str, int], Tensor | None] = {}
     for operation in operations:
         key = operation.parameter, operation.part
@@ -197,7 +177,7 @@ def _from_operations(
             inputs = operation.input_rows()
             if sizes:
                 rows, inputs = rows.abs(), inputs.abs()
-            # samples need not be told apart: all rows add up
+            # samples need not be distinguished: all rows add up
             one = sample_gradients(operation, inputs.unsqueeze(0), rows.unsqueeze(0))
             parts.append((operation, one))
     whole = scattered(parts, parameters)
@@ -205,11 +185,7 @@ def _from_operations(
 
 
 def require_usable(parameters: Mapping[str, Tensor]) -> None:
-    """Refuse parameters that are complex, or have no values.
-
-    Raises:
-        ValueError: If one is.
-    """
+    """Refuse parameters that are complex, or have no values."""
     for name, parameter in parameters.items():
         if parameter.is_complex():
             raise ValueError(

@@ -62,13 +62,13 @@ class KroneckerBlock:
         c = lengths if self.entries is None else lengths[self.entries.flatten()]
         c = c.reshape(len(self.input), self.output.shape[-1], self.input.shape[-1])
         columns, rows = c[:, :1], c[..., :1] / c[:, :1, :1]
-        if not _alike(rows * columns, c):
+        if not _is_close(rows * columns, c):
             return self._dense_relative_to(lengths)
         root = columns.rsqrt()
         inner, outer = self.input * root.mT * root, self.output
         if bool((rows != 1).any()):
             root = rows.rsqrt()
-            root = root[:1] if _alike(rows, rows[:1]) else root  # a shared factor stays so
+            root = root[:1] if _is_close(rows, rows[:1]) else root  # a shared factor stays so
             outer = outer * root * root.mT
         return KroneckerBlock(inner, outer, self.entries)
 
@@ -84,12 +84,7 @@ class KroneckerBlock:
 
 @dataclass(frozen=True, eq=False)
 class DenseBlock:
-    """H itself, without further approximation.
-
-    Args:
-        matrix: H, shape (size, size).
-        entries: Where its rows are in the flat parameter; None for all, in order.
-    """
+    """H itself, without further approximation."""
 
     matrix: Tensor
     entries: Tensor | None = None
@@ -120,12 +115,7 @@ class DenseBlock:
 
 @dataclass(frozen=True, eq=False)
 class DiagonalBlock:
-    """The diagonal of H.
-
-    Args:
-        values: The diagonal, shape (size,).
-        entries: Where they are in the flat parameter; None for all, in order.
-    """
+    """The diagonal of H."""
 
     values: Tensor
     entries: Tensor | None = None
@@ -167,7 +157,7 @@ def above_rounding(values: Tensor) -> Tensor:
     return torch.where(values > least, values, 0.0)
 
 
-def _alike(some: Tensor, other: Tensor) -> bool:
+def _is_close(some: Tensor, other: Tensor) -> bool:
     return bool(((some - other).abs() <= _ALIKE * other).all())
 
 

@@ -13,11 +13,7 @@ from torch import Tensor, nn
 from isotropy._run import ProgressCallback, Step, evaluation_mode
 from isotropy.evidence._batch_curvature import BatchCurvature, places_of_whole
 from isotropy.evidence._batches import Batches, batches_of
-from isotropy.evidence._captured import (
-    require_captured,
-    require_one_layout,
-    require_separate,
-)
+from isotropy.evidence._captured import require_captured, require_one_layout, require_separate
 from isotropy.evidence._curvature_options import CurvatureOptions
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._output_curvature import root_columns, sampled_columns, sign_columns
@@ -31,15 +27,7 @@ _LARGEST_STACK = 2**13  # rows of all columns that go backwards together on a GP
 
 
 class CurvaturePass:
-    """Adds up the curvature of a network over batches of data.
-
-    Args:
-        model: The network.
-        likelihood: What its outputs mean.
-        parameters: The parameters that count, by name.
-        own: Whether these are the model's own; otherwise they stand in for them.
-        options: How curvature is computed.
-    """
+    """Adds up the curvature of a network over batches of data."""
 
     def __init__(
         self,

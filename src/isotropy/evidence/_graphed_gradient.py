@@ -15,10 +15,6 @@ class GraphedGradient:
 
     What a replay does is fixed: it suits networks that do the same for every batch, by means of
     tensors alone. Batches of another shape than the first are left to the caller.
-
-    Args:
-        loss: From inputs, targets and two weights of the likelihood, shape (2,), to the loss.
-        parameters: What to differentiate in.
     """
 
     def __init__(

@@ -115,6 +115,9 @@ class Laplace:
         Args:
             noise: The standard deviation σ of observations, for regression; 1 where None.
             temperature: T.
+
+        Raises:
+            TypeError: If the noise is not a number.
         """
         if not isinstance(noise, Real | Tensor | None):
             raise TypeError(f"expected a number as the noise, got {noise!r}")
@@ -249,6 +252,9 @@ class Laplace:
             noise: The standard deviation σ of observations, for regression; 1 where None.
             temperature: T.
             by: Whether to count by precision group or by tensor.
+
+        Raises:
+            ValueError: If ``by`` is neither.
 
         Example:
             >>> import torch

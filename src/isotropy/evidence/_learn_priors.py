@@ -11,7 +11,7 @@ from torch import nn
 
 from isotropy._run import ProgressCallback
 from isotropy.evidence._learning_options import LearningOptions
-from isotropy.evidence._learning_run import LearningRun
+from isotropy.evidence._learning_run import LearningRun, Resume
 from isotropy.evidence._precision_groups import Groups, Precisions
 from isotropy.evidence._prior_history import LearnedPriors
 from isotropy.evidence._prior_updates import Schedule, Steps
@@ -162,7 +162,6 @@ def learn_priors(
         precisions=precisions,
         hyperparameters=hyperparameters,
         evidence_data=data if evidence_data is None else evidence_data,
-        checkpoint=checkpoint,
-        resume_changed=resume_changed,
+        resume=Resume(checkpoint, resume_changed),
     )
     return run.learned(progress)

@@ -39,12 +39,7 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 @dataclass(frozen=True)
 class LearningCopy:
-    """A copy of the state after an epoch.
-
-    Args:
-        tensors: By name.
-        plain: The rest, of what JSON knows.
-    """
+    """A copy of the state after an epoch."""
 
     tensors: dict[str, Tensor]
     plain: dict[str, Any]
@@ -52,18 +47,7 @@ class LearningCopy:
 
 @dataclass
 class LearningState:
-    """All that changes from epoch to epoch.
-
-    Args:
-        model: The tensors of the network, themselves.
-        optimisers: By name.
-        priors: What the evidence learns beside, themselves.
-        randomness: All generators.
-        epoch: How many epochs there have been.
-        losses: Of each of them.
-        history: The updates so far.
-        counts: How much a pass over the training data yields.
-    """
+    """All that changes from epoch to epoch."""
 
     model: dict[str, Tensor]
     optimisers: Mapping[str, torch.optim.Optimizer]
@@ -128,12 +112,6 @@ _MANNERS = frozenset(
 class LearningCheckpoint:
     """The file of a run, which a run of another model, other data or options cannot read.
 
-    Args:
-        path: The file.
-        about: What the run depends on, by name.
-        data: What it learns from, by name.
-        may_differ: Whether rates, schedules and the like may be others than in the file.
-
     Raises:
         ValueError: If there is no folder for the file.
     """
@@ -156,11 +134,7 @@ class LearningCheckpoint:
         self._time = time.monotonic()
 
     def load_into(self, state: LearningState) -> None:
-        """Go on from the file, where there is one.
-
-        Raises:
-            ValueError: If the file is of another run, or damaged.
-        """
+        """Go on from the file, where there is one."""
         loaded = self._file.load()
         if loaded is None:
             return
@@ -218,7 +192,7 @@ def _differing(text: str, other: Any) -> str:
 def model_identity(model: nn.Module) -> dict[str, str]:
     """What tells a network from others: its text, and the kinds and shapes of its tensors.
 
-    Two that differ only in what their ``forward`` does cannot be told apart.
+    Two that differ only in what their ``forward`` does look the same.
 
     Example:
         >>> one, other = nn.Sequential(nn.ReLU()), nn.Sequential(nn.Tanh())
@@ -270,7 +244,7 @@ def _item_digest(rows: Any, place: int) -> str:
         with _fixed_randomness():
             tensors = list(_tensors_in(rows[place]))
         found.add(digest_of(*tensors) if tensors else "")
-    return found.pop() if len(found) == 1 else ""  # augmentation of its own: not to be told
+    return found.pop() if len(found) == 1 else ""  # augmentation of its own: unknown
 
 
 def _tensors_in(item: Any) -> Iterator[Tensor]:

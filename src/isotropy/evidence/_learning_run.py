@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,11 +17,7 @@ from isotropy.evidence._batches import Batches
 from isotropy.evidence._best_precisions import residual_sums
 from isotropy.evidence._evidence_gradient import evidence_gradient
 from isotropy.evidence._laplace import Laplace
-from isotropy.evidence._learning_checkpoint import (
-    LearningCheckpoint,
-    LearningState,
-    model_identity,
-)
+from isotropy.evidence._learning_checkpoint import LearningCheckpoint, LearningState, model_identity
 from isotropy.evidence._learning_options import LearningOptions
 from isotropy.evidence._map_training import (
     MapTraining,
@@ -55,6 +51,13 @@ from isotropy.evidence._training_state import (
 _FEW = 4  # samples for a trial of the curvature before training begins
 
 
+class Resume(NamedTuple):
+    """From which checkpoint a run goes on, and whether also from one of other options."""
+
+    checkpoint: str | os.PathLike[str] | None
+    changed: bool
+
+
 class LearningRun:
     """Everything that takes part in one call of ``learn_priors``; arguments as there.
 
@@ -75,11 +78,10 @@ class LearningRun:
         precisions: Precisions | None,
         hyperparameters: Iterable[str],
         evidence_data: Any,
-        checkpoint: str | os.PathLike[str] | None,
-        resume_changed: bool = False,
+        resume: Resume,
     ) -> None:
         require_one_process(model)
-        self.resume_changed = resume_changed
+        self.resume_changed = resume.changed
         self.model, self.options, self.evidence_data = model, options, evidence_data
         one = isinstance(hyperparameters, str)
         names = [str(hyperparameters)] if one else list(dict.fromkeys(hyperparameters))
@@ -104,23 +106,13 @@ class LearningRun:
         start = dict.fromkeys(self.groups.values(), 1.0) | self.paths.precisions()
         if precisions is not None:
             start = {n: float(p) for n, p in precision_of(start, precisions).items()}
-        updates = len(options.estimates)
         self.priors = PriorUpdates(
             start,
+            options,
             noise=given if gaussian else None,
             learns_noise=gaussian and options.noise == "learn",
-            temperature=options.temperature,
-            rate=options.hyper_learning_rate,
-            schedule=options.hyper_schedule,
-            steps=options.steps,
-            updates=updates,
         )
-        self.hyperparameters = HyperparameterUpdates(
-            {name: own[name] for name in names},
-            rate=options.hyper_learning_rate,
-            schedule=options.hyper_schedule,
-            updates=updates,
-        )
+        self.hyperparameters = HyperparameterUpdates({name: own[name] for name in names}, options)
         like = next(iter(parameters.values()))
         self.source = shuffled(data, options.batch_size, make_generator(options.seed))
         self.training = MapTraining(
@@ -130,12 +122,9 @@ class LearningRun:
             self.groups,
             training_batches(self.source, options.batch_size, like.dtype),
             made_optimiser(optimiser, list(parameters.values()), options.learning_rate),
-            schedule=options.schedule,
-            epochs=options.epochs,
-            temperature=options.temperature,
+            options,
             hyperparameters=[own[name] for name in names],
             lengths=lengths,
-            cuda_graph=options.cuda_graph,
         )
         self.randomness = Randomness(generators_of(self.source, evidence_data), like.device)
         self.state = LearningState(
@@ -146,7 +135,7 @@ class LearningRun:
             self.randomness,
         )
         self.checkpoint: LearningCheckpoint | None = None
-        if checkpoint is not None:
+        if resume.checkpoint is not None:
             about = {
                 "model": model_identity(bare) | _lengths_identity(lengths),
                 "loss": self.likelihood.name,
@@ -157,15 +146,13 @@ class LearningRun:
                 **options.to_json(),
             }
             held = {"data": data, "evidence_data": evidence_data}
-            self.checkpoint = LearningCheckpoint(checkpoint, about, held, may_differ=resume_changed)
+            self.checkpoint = LearningCheckpoint(
+                resume.checkpoint, about, held, may_differ=resume.changed
+            )
         self._warned: set[str] = set()
 
     def learned(self, progress: ProgressCallback | None) -> LearnedPriors:
-        """Run to the end, from the beginning or from where it stopped.
-
-        Args:
-            progress: Called after every epoch.
-        """
+        """Run to the end, from the beginning or from where it stopped."""
         epochs, state = self.options.epochs, self.state
         with modes_kept(self.model), self.randomness.seeded(self.options.seed):
             self._try_curvature()
@@ -317,9 +304,9 @@ def _identity(precisions: Precisions | None) -> Any:
     """
     if precisions is None:
         return None
-    said = getattr(precisions, "identity", None)
-    if said is not None:
-        return said
+    own = getattr(precisions, "identity", None)
+    if own is not None:
+        return own
     if isinstance(precisions, Mapping):
         return {name: float(precision) for name, precision in precisions.items()}
     return float(precisions)

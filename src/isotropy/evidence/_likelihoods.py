@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# what torch's cross entropy passes over unless told otherwise
+# what torch's cross entropy passes over by default
 IGNORED = -100
 
 
@@ -34,18 +34,7 @@ class Likelihood(ABC):
     has_noise: ClassVar[bool] = False
 
     def check_outputs(self, outputs: Tensor) -> None:
-        """Refuse outputs that cannot be those of this likelihood, by kind and shape alone.
-
-        Args:
-            outputs: What the network returned, shape (samples, …).
-
-        Raises:
-            TypeError: If they are not real numbers in one tensor.
-            ValueError: If their shape is not one that this likelihood knows.
-
-        Example:
-            >>> Categorical().check_outputs(torch.zeros(5, 3))
-        """
+        """Refuse outputs that cannot be those of this likelihood, by kind and shape alone."""
         if not isinstance(outputs, Tensor):
             raise TypeError(f"expected a tensor of outputs, got {type(outputs).__name__}")
         if not outputs.is_floating_point():
@@ -68,10 +57,6 @@ class Likelihood(ABC):
             TypeError: If outputs or targets are not tensors of a fitting kind.
             ValueError: If their shapes do not fit, a label is out of range, or a value is not
                 finite.
-
-        Example:
-            >>> Categorical().statistics(torch.zeros(3, 4), torch.tensor([0, 3, 1]))
-            tensor([-4.1589,  3.0000], dtype=torch.float64)
         """
         fitting = self._fitting(outputs, targets)
         _require_finite(outputs, "outputs")
@@ -81,20 +66,9 @@ class Likelihood(ABC):
     def class_counts(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """How many targets are of each class; these add up over batches and processes.
 
-        Args:
-            outputs: What the network returned, for the number of classes.
-            targets: What the data say.
-
         Returns:
             Shape (classes,), int64; of length zero for regression. For binary targets the two
             counts are of targets below one and above zero.
-
-        Example:
-            >>> counts = Categorical().class_counts(torch.zeros(3, 4), torch.tensor([0, 3, 0]))
-            >>> counts
-            tensor([2, 0, 0, 1])
-            >>> classes_without_samples(counts)
-            [1, 2]
         """
         return self._counts(outputs, self._fitting(outputs, targets))
 
@@ -106,16 +80,8 @@ class Likelihood(ABC):
             noise: The standard deviation σ of the observations, for regression alone; None for
                 one.
 
-        Returns:
-            A float64 scalar, differentiable in statistics and noise.
-
         Raises:
             ValueError: If there is a noise where none belongs, or it is not a positive number.
-
-        Example:
-            >>> sums = Gaussian().statistics(torch.ones(2, 1), torch.zeros(2))
-            >>> Gaussian().log_likelihood(sums, noise=2.0)
-            tensor(-3.4742, dtype=torch.float64)
         """
         if noise is not None and not _is_one(noise):
             raise ValueError(f"expected no noise for {self.name}, got {_number(noise)}")
@@ -129,7 +95,7 @@ class Likelihood(ABC):
     def _terms(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """What the first statistic is the sum of, for checked targets."""
 
-    def _counts(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def _counts(self, _outputs: Tensor, targets: Tensor) -> Tensor:
         return torch.zeros(0, dtype=torch.int64, device=targets.device)
 
 
@@ -213,7 +179,7 @@ class Bernoulli(Likelihood):
     def _terms(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return -functional.binary_cross_entropy_with_logits(outputs, targets, reduction="none")
 
-    def _counts(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def _counts(self, _outputs: Tensor, targets: Tensor) -> Tensor:
         return torch.stack([(targets < 1).sum(), (targets > 0).sum()])
 
 
@@ -253,9 +219,6 @@ class Gaussian(Likelihood):
 
 def classes_without_samples(counts: Tensor) -> list[int]:
     """The classes of which no sample was seen.
-
-    Args:
-        counts: The sum of what ``Likelihood.class_counts`` returned.
 
     Example:
         >>> classes_without_samples(torch.tensor([3, 0, 1, 0]))

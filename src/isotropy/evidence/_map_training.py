@@ -15,10 +15,11 @@ from torch.utils.data import Dataset as MapStyle
 from isotropy.data import Dataset
 from isotropy.evidence._batches import Batches, batches_of
 from isotropy.evidence._graphed_gradient import GraphedGradient
+from isotropy.evidence._learning_options import LearningOptions
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._loaders import loader_of
 from isotropy.evidence._prior_pull import PriorPull
-from isotropy.evidence._prior_updates import Schedule, share_of_rate
+from isotropy.evidence._prior_updates import share_of_rate
 
 _LEAST = 1e-6  # of 1 − momentum
 # a loss that has grown by this much will not come back
@@ -26,22 +27,7 @@ _EXPLODED = 1e6
 
 
 class MapTraining:
-    """Epochs of gradient steps on −log p(D|θ)/T + ½ Σ δcθ², divided by the number N of samples.
-
-    Args:
-        model: The network.
-        likelihood: What its outputs mean.
-        parameters: The parameters to train, by name.
-        groups: The precision group of each.
-        batches: The data, wherever they are.
-        optimiser: Of these parameters.
-        schedule: How its learning rates fall, step by step.
-        epochs: How many epochs there will be.
-        temperature: T.
-        hyperparameters: What is not trained here; no gradients are computed for them.
-        lengths: The squared lengths c of parameters that have some, by name; 1 for the others.
-        cuda_graph: Whether steps on a GPU are captured once and replayed.
-    """
+    """Epochs of gradient steps on −log p(D|θ)/T + ½ Σ δcθ², divided by the number N of samples."""
 
     def __init__(
         self,
@@ -51,34 +37,27 @@ class MapTraining:
         groups: Mapping[str, str],
         batches: Batches,
         optimiser: torch.optim.Optimizer,
+        options: LearningOptions,
         *,
-        schedule: Schedule,
-        epochs: int,
-        temperature: float,
         hyperparameters: Sequence[Tensor] = (),
         lengths: Mapping[str, Tensor] | None = None,
-        cuda_graph: bool = False,
     ) -> None:
         self.model, self.likelihood, self.batches = model, likelihood, batches
         self.parameters, self.groups = dict(parameters), dict(groups)
         self.optimiser, self._hyperparameters = optimiser, list(hyperparameters)
         self._rates = [group["lr"] for group in optimiser.param_groups]
-        self._schedule, self._epochs, self._temperature = schedule, epochs, temperature
+        self._schedule, self._epochs = options.schedule, options.epochs
+        self._temperature = options.temperature
         values = list(self.parameters.values())
         self._prior = PriorPull(values, [(lengths or {}).get(name) for name in self.parameters])
         self._first: float | None = None
         self._graphed: GraphedGradient | None = None
         self._shape: tuple[int, ...] | None = None
-        if cuda_graph and values[0].is_cuda:
+        if options.cuda_graph and values[0].is_cuda:
             self._graphed = GraphedGradient(self._loss_of, values)
 
     def epoch(self, before: int, precisions: Mapping[str, float], noise: float | None) -> float:
         """Go through the data once.
-
-        Args:
-            before: How many epochs there have been.
-            precisions: δ by group.
-            noise: The standard deviation of observations.
 
         Returns:
             The loss: the mean of −log p/T over the epoch, and the prior's part at its end.
@@ -192,11 +171,6 @@ class ShuffledBatches(Sampler[list[int]]):
 
     (On a single sample a batch normalisation cannot be trained.)
 
-    Args:
-        rows: How many there are.
-        batch_size: Rows in a batch.
-        generator: Where the order comes from.
-
     Example:
         >>> batches = ShuffledBatches(9, 4, torch.Generator().manual_seed(0))
         >>> len(batches), [len(rows) for rows in batches]
@@ -233,14 +207,6 @@ class _ShuffledRows:
 def shuffled(data: Any, batch_size: int, generator: torch.Generator) -> Any:
     """Data as batches that are shuffled; a loader, a stream or a list of batches as it is.
 
-    Args:
-        data: As for ``batches_of``.
-        batch_size: How many samples a batch has.
-        generator: Where the order comes from.
-
-    Raises:
-        ValueError: As ``batches_of``.
-
     Example:
         >>> x = torch.arange(6.0)
         >>> loader = shuffled((x, 2 * x), 4, torch.Generator().manual_seed(0))
@@ -261,12 +227,6 @@ def training_batches(
     source: Any, batch_size: int, dtype: torch.dtype, counts: Mapping[str, int] | None = None
 ) -> Batches:
     """What ``shuffled`` gave, as batches of a floating type.
-
-    Args:
-        source: Whatever yields batches.
-        batch_size: For data that have none.
-        dtype: What floating inputs and targets become.
-        counts: How much a pass yields, where that was counted before; see ``counts_of``.
 
     Example:
         >>> x = torch.arange(5.0)
@@ -289,11 +249,7 @@ def counts_of(batches: Batches) -> dict[str, int]:
 
 
 def whole_arrays(data: Any) -> tuple[Tensor, Tensor] | None:
-    """All inputs and targets, where the data are held as two arrays.
-
-    Raises:
-        ValueError: As ``batches_of``.
-    """
+    """All inputs and targets, where the data are held as two arrays."""
     total = batches_of(data, batch_size=1)
     named = isinstance(data, Dataset) or (type(data) is TensorDataset and len(data.tensors) == 2)
     if not named:

@@ -50,18 +50,6 @@ def root_columns(likelihood: Likelihood, outputs: Tensor) -> Iterator[Tensor]:
     Otherwise there is a column for every entry of the output: a unit vector times √(p(1 − p)),
     or times one for regression, where Λ is meant at noise one.
 
-    Args:
-        likelihood: Whose curvature.
-        outputs: What the network returned, shape (samples, …). The columns are differentiable
-            in them; detach them where that is not needed.
-
-    Returns:
-        One tensor of the shape of ``outputs`` after the other.
-
-    Raises:
-        TypeError: If the likelihood or the outputs are of no known kind.
-        ValueError: If the shape of the outputs does not fit the likelihood.
-
     Example:
         >>> logits = torch.randn(7, 3)
         >>> hessian = sum(v[:, :, None] * v[:, None] for v in root_columns(Categorical(), logits))
@@ -73,19 +61,6 @@ def root_columns(likelihood: Likelihood, outputs: Tensor) -> Iterator[Tensor]:
     columns = _root(likelihood, outputs)
     numbers = torch.arange(count, device=outputs.device)
     return (columns(one)[0] for one in numbers.split(1))
-
-
-def root_matrix(likelihood: Likelihood, outputs: Tensor) -> Tensor:
-    """All columns of `root_columns` at once, shape (columns, *outputs.shape).
-
-    Example:
-        >>> root_matrix(Gaussian(), torch.zeros(1, 2))
-        tensor([[[1., 0.]],
-        <BLANKLINE>
-                [[0., 1.]]])
-    """
-    count = root_count(likelihood, outputs)
-    return _root(likelihood, outputs)(torch.arange(count, device=outputs.device))
 
 
 def sampled_columns(
@@ -100,19 +75,6 @@ def sampled_columns(
     positions too. Each v carries a factor √p(y | f) / √p(y | f) of which only the numerator is
     differentiated: it is one, and makes derivatives in ``outputs`` unbiased although y is drawn.
     They are thus not the derivatives at fixed y.
-
-    Args:
-        likelihood: Whose curvature.
-        outputs: What the network returned, shape (samples, …).
-        probes: How many cotangents.
-        generator: A seed or a generator, on any device.
-
-    Returns:
-        One tensor of the shape of ``outputs`` after the other.
-
-    Raises:
-        TypeError: If the likelihood or the outputs are of no known kind.
-        ValueError: If the outputs do not fit, or there are no probes.
 
     Example:
         >>> logits = torch.zeros(2, 3)
@@ -135,19 +97,6 @@ def sign_columns(
 
     Signs ε are independent for every sample, column and position, so E Σ vvᵀ = Λ, and so for
     derivatives in ``outputs``. The columns are never formed.
-
-    Args:
-        likelihood: Whose curvature.
-        outputs: What the network returned, shape (samples, …).
-        probes: How many cotangents.
-        generator: A seed or a generator, on any device.
-
-    Returns:
-        One tensor of the shape of ``outputs`` after the other.
-
-    Raises:
-        TypeError: If the likelihood or the outputs are of no known kind.
-        ValueError: If the outputs do not fit, or there are no probes.
 
     Example:
         >>> (v,) = sign_columns(Gaussian(), torch.zeros(1, 4), generator=0)

@@ -64,10 +64,6 @@ def prior_lengths(model: nn.Module, names: Collection[str]) -> dict[str, Tensor]
 
     A sum within a path answers for its own parameters; those that are not here have c = 1.
 
-    Args:
-        model: The network.
-        names: The parameters that count.
-
     Example:
         >>> strict = nn.Linear(2, 2, bias=False)
         >>> soft = PathSum({"a": strict}, squared_lengths={"a": {"weight": 3.0}})

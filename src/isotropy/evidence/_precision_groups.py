@@ -25,6 +25,7 @@ def groups_of(names: Iterable[str], groups: Groups) -> dict[str, str]:
             each tensor.
 
     Raises:
+        TypeError: If it is neither.
         ValueError: If the map names a parameter that is not there.
     """
     names = list(names)
@@ -78,15 +79,7 @@ def path_groups(model: nn.Module) -> dict[str, str]:
 
 
 def precision_of(groups: Iterable[str], precisions: Precisions) -> dict[str, Tensor]:
-    """The precision of every group, float64, with its graph.
-
-    Args:
-        groups: The groups.
-        precisions: One for all of them, or one for each by name.
-
-    Raises:
-        ValueError: If one is missing, is of no group, or is not a positive number.
-    """
+    """The precision of every group, float64, with its graph."""
     names = list(dict.fromkeys(groups))
     if not isinstance(precisions, Mapping):
         value = _positive(precisions, "")

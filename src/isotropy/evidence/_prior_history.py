@@ -56,12 +56,6 @@ def unsettled(
 ) -> tuple[str, ...]:
     """The priors of which the evidence still asks for others.
 
-    Args:
-        slopes: Of the log evidence in log δ, by group.
-        noise_slope: Of the log evidence in log σ, if that is learned.
-        effective: The effective parameters of the groups.
-        terms: The number of target entries, divided by the temperature.
-
     Example:
         >>> effective = EffectiveParameters({"a": 40.0, "b": 0.1}, {"a": 50, "b": 50})
         >>> unsettled({"a": 1.9, "b": 0.06}, 6.0, effective, 100)

@@ -40,15 +40,9 @@ class PriorPull:
     def explicit(
         self, strengths: Sequence[float], rates: Sequence[float], samples: int
     ) -> list[float]:
-        """The strengths δ/N to take gradients with; zero where that would overshoot.
-
-        Args:
-            strengths: δ/N of each parameter.
-            rates: How far a constant gradient of one moves each of them.
-            samples: N.
-        """
+        """The strengths δ/N to take gradients with; zero where that would overshoot."""
         return [
-            # a rate that is too large for a precision of 1 is left to diverge, and be told
+            # a rate that is too large for a precision of 1 is left to diverge, which is reported
             0.0 if rate / samples < _STRONG <= rate * strength * longest else strength
             for strength, rate, longest in zip(strengths, rates, self._longest, strict=True)
         ]
@@ -94,11 +88,6 @@ class PriorPull:
         """The implicit step θ/(1 + rate·δc/N) for strong priors, on which gradients overshoot.
 
         Its fixed point under gradient descent is that of the gradient, at any rate.
-
-        Args:
-            strengths: δ/N of each parameter.
-            explicit: Those that gradients were taken with.
-            rates: How far a constant gradient of one moves each of them.
         """
         strong = [k for k, strength in enumerate(explicit) if strength != strengths[k]]
         plain = [k for k in strong if self._lengths[k] is None]

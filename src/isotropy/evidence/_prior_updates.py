@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import cos, inf, log, pi
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
 from isotropy.evidence._best_precisions import LIMITS, best_precisions
 from isotropy.evidence._laplace import Laplace
+
+if TYPE_CHECKING:
+    from isotropy.evidence._learning_options import LearningOptions
 
 Schedule: TypeAlias = Literal["cosine", "constant"]
 Steps: TypeAlias = int | Literal["best"]
@@ -27,30 +30,15 @@ def share_of_rate(schedule: Schedule, done: float) -> float:
 
 
 class PriorUpdates:
-    """Adam on the logarithms of prior precisions, and of the noise; its state persists.
-
-    Args:
-        start: Precisions by group.
-        noise: The standard deviation of observations to begin with; None where there is none.
-        learns_noise: Whether it is learned.
-        temperature: That of the likelihood.
-        rate: The learning rate.
-        schedule: How it falls.
-        steps: Steps for each approximation; "best" to go all the way, without Adam.
-        updates: How many approximations there will be.
-    """
+    """Adam on the logarithms of prior precisions, and of the noise; its state persists."""
 
     def __init__(
         self,
         start: Mapping[str, float],
+        options: LearningOptions,
         *,
         noise: float | None,
         learns_noise: bool,
-        temperature: float,
-        rate: float,
-        schedule: Schedule,
-        steps: Steps,
-        updates: int,
     ) -> None:
         self._groups = list(start)
         low, high = map(log, LIMITS)
@@ -60,9 +48,10 @@ class PriorUpdates:
         self.log_noise = torch.tensor(log(noise or 1.0), dtype=torch.float64)
         self.log_noise.requires_grad_(learns_noise)
         learned = [self.log_precisions, *([self.log_noise] if learns_noise else [])]
-        self.adam = torch.optim.Adam(learned, lr=rate, maximize=True)
-        self._rate, self._schedule, self._steps = rate, schedule, steps
-        self._updates, self._temperature = updates, temperature
+        self._rate, self._schedule = options.hyper_learning_rate, options.hyper_schedule
+        self.adam = torch.optim.Adam(learned, lr=self._rate, maximize=True)
+        self._steps, self._updates = options.steps, len(options.estimates)
+        self._temperature = options.temperature
 
     @property
     def precisions(self) -> dict[str, float]:
@@ -96,12 +85,7 @@ class PriorUpdates:
         )
 
     def update(self, found: Laplace, before: int) -> None:
-        """Take the steps for one approximation.
-
-        Args:
-            found: The approximation.
-            before: How many there have been.
-        """
+        """Take the steps for one approximation."""
         if self._steps == "best":
             self._go_to_the_best(found)
             return
@@ -152,30 +136,17 @@ class PriorUpdates:
 
 
 class HyperparameterUpdates:
-    """Adam on parameters of layers along the gradient of the evidence.
+    """Adam on parameters of layers along the gradient of the evidence."""
 
-    Args:
-        parameters: By name; there may be none.
-        rate: The learning rate.
-        schedule: How it falls.
-        updates: How many steps there will be.
-    """
-
-    def __init__(
-        self, parameters: Mapping[str, Tensor], *, rate: float, schedule: Schedule, updates: int
-    ) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], options: LearningOptions) -> None:
         self.parameters = dict(parameters)
+        self._rate, self._schedule = options.hyper_learning_rate, options.hyper_schedule
         values = list(parameters.values())
-        self.adam = torch.optim.Adam(values, lr=rate, maximize=True) if values else None
-        self._rate, self._schedule, self._all = rate, schedule, updates
+        self.adam = torch.optim.Adam(values, lr=self._rate, maximize=True) if values else None
+        self._all = len(options.estimates)
 
     def update(self, gradient: Mapping[str, Tensor], before: int) -> None:
-        """Take a step.
-
-        Args:
-            gradient: Of the evidence, by name.
-            before: How many steps there have been.
-        """
+        """Take a step."""
         assert self.adam is not None
         for group in self.adam.param_groups:
             group["lr"] = self._rate * share_of_rate(self._schedule, before / self._all)

@@ -132,12 +132,7 @@ class KroneckerSums:
 
 @dataclass(eq=False)
 class DenseSums:
-    """Σ GᵀG over the gradients G of samples with respect to some entries of a parameter.
-
-    Attributes:
-        matrix: The sum, shape (size, size).
-        entries: Where the rows are in the flat parameter; None for all, in order.
-    """
+    """Σ GᵀG over the gradients G of samples with respect to some entries of a parameter."""
 
     matrix: Tensor
     entries: Tensor | None
@@ -161,11 +156,7 @@ class DenseSums:
 
 @dataclass(eq=False)
 class DiagonalSums:
-    """The diagonal of Σ GᵀG.
-
-    Attributes:
-        values: The sum of squares of each entry of the parameter, shape (size,).
-    """
+    """The diagonal of Σ GᵀG."""
 
     values: Tensor
 
@@ -212,7 +203,7 @@ class Sums:
     parts: dict[tuple[str, int], PartSums] = field(default_factory=dict)
 
     def _parts(self) -> list[PartSums]:
-        return [self.parts[key] for key in sorted(self.parts)]  # alike in all processes
+        return [self.parts[key] for key in sorted(self.parts)]  # the same in all processes
 
     def tensors(self) -> list[Tensor]:
         """All that adds up, in a fixed order."""

@@ -16,11 +16,7 @@ from isotropy._run import generator as make_generator
 
 
 def require_one_process(model: Any) -> None:
-    """Refuse a network that several processes or devices train together.
-
-    Raises:
-        TypeError: If there is a wrapper for that in it.
-    """
+    """Refuse a network that several processes or devices train together."""
     for module in model.modules() if isinstance(model, nn.Module) else ():
         if isinstance(module, nn.parallel.DistributedDataParallel | nn.DataParallel):
             raise TypeError(
@@ -139,10 +135,6 @@ def set_optimiser_state(
 class Randomness:
     """All random numbers that training draws: torch's own generators and those of loaders.
 
-    Args:
-        generators: Those of loaders.
-        device: Where the network is.
-
     Example:
         >>> own = torch.Generator()
         >>> randomness = Randomness([own], torch.device("cpu"))
@@ -200,11 +192,7 @@ def digest_of(*tensors: Tensor) -> str:
 
 @contextmanager
 def warnings_once(seen: set[str]) -> Iterator[None]:
-    """Every warning once; that of a missing class at the line that called the library.
-
-    Args:
-        seen: What was warned of before.
-    """
+    """Every warning once; that of a missing class at the line that called the library."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

@@ -23,8 +23,8 @@ def answer_of(found: Findings) -> str:
         >>> answer_of(Findings([sure])).replace("\N{NO-BREAK SPACE}", " ")
         'S(3) (p < 10⁻⁶).'
     """
-    said = found.answer
-    if found.stopped:  # why it ended is told apart
-        said = said.replace(f" The search ended early: {found.stopped}.", "")
-    said = _POWER.sub(lambda power: f"10{raised(power[1] + power[2])}", said)
-    return _CHANCE.sub("p\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", said)
+    answer = found.answer
+    if found.stopped:  # why it ended has a line of its own
+        answer = answer.replace(f" The search ended early: {found.stopped}.", "")
+    answer = _POWER.sub(lambda power: f"10{raised(power[1] + power[2])}", answer)
+    return _CHANCE.sub("p\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", answer)

@@ -28,7 +28,7 @@ def curve_section(found: Findings, plots: Plots) -> Iterator[str]:
         (one, one.comparison) for one in ranked(found) if one.comparison and one.comparison.curve
     ]
     if having:
-        figures = "".join(_curve(one, told, plots) for one, told in having[:_MOST])
+        figures = "".join(_curve(one, comparison, plots) for one, comparison in having[:_MOST])
         yield (
             "<section><h2>With fewer rows</h2><p>Both models were fitted again to some of the rows "
             "only. The further left the lower line reaches the same loss, the more data the "
@@ -36,38 +36,48 @@ def curve_section(found: Findings, plots: Plots) -> Iterator[str]:
         )
 
 
-def _curve(finding: Finding, told: ModelComparison, plots: Plots) -> str:
-    rows = [{"rows": n, "with": strict, "without": free} for n, strict, free in told.curve]
-    label = f"{told.loss} by the number of rows, with {finding.name} and without. " + "; ".join(
-        f"{n} rows: {short_number(strict)} with, {short_number(free)} without"
-        for n, strict, free in told.curve
+def _curve(finding: Finding, comparison: ModelComparison, plots: Plots) -> str:
+    rows = [{"rows": n, "with": strict, "without": free} for n, strict, free in comparison.curve]
+    label = (
+        f"{comparison.loss} by the number of rows, with {finding.name} and without. "
+        + "; ".join(
+            f"{n} rows: {short_number(strict)} with, {short_number(free)} without"
+            for n, strict, free in comparison.curve
+        )
     )
-    place = plots.add(curve_figure(told), label, _HEIGHT)
+    place = plots.add(curve_figure(comparison), label, _HEIGHT)
     return (
-        f"<figure class='block'>{place}<figcaption>{escape(told.loss.capitalize())} on "
-        f"{told.samples:,} rows held out, with {escape(finding.name)} and without.</figcaption>"
+        f"<figure class='block'>{place}<figcaption>{escape(comparison.loss.capitalize())} on "
+        f"{comparison.samples:,} rows held out, with {escape(finding.name)} and without."
+        "</figcaption>"
         f"{numbers_below(html_table(rows, None, _HEADS))}</figure>"
     )
 
 
-def curve_figure(told: ModelComparison) -> dict[str, Any]:
+def curve_figure(comparison: ModelComparison) -> dict[str, Any]:
     """Losses over rows, both axes with equal ratios where losses differ much.
 
     Example:
         >>> from isotropy.discovery import ModelComparison
         >>> points = [(100, 0.3, 0.9), (200, 0.2, 0.6)]
-        >>> told = ModelComparison("mean squared error", 0.2, 0.6, 1, 0.1, 50, 200, curve=points)
-        >>> [line["name"] for line in curve_figure(told)["data"]][1]
+        >>> comparison = ModelComparison(
+        ...     "mean squared error", 0.2, 0.6, 1, 0.1, 50, 200, curve=points
+        ... )
+        >>> [line["name"] for line in curve_figure(comparison)["data"]][1]
         'with the symmetry'
     """
-    counts = [n for n, _, _ in told.curve]
-    losses = [loss for _, strict, free in told.curve for loss in (strict, free)]
+    counts = [n for n, _, _ in comparison.curve]
+    losses = [loss for _, strict, free in comparison.curve for loss in (strict, free)]
     steep = min(losses) > 0 and max(losses) > _LOGARITHMIC * min(losses)
-    top = max([*losses, told.constant]) if not steep else max(losses)
+    top = max([*losses, comparison.constant]) if not steep else max(losses)
     lines = [
-        _line("without", counts, [free for _, _, free in told.curve], "var(--other)", "dash"),
+        _line("without", counts, [free for _, _, free in comparison.curve], "var(--other)", "dash"),
         _line(
-            "with the symmetry", counts, [one for _, one, _ in told.curve], "var(--accent)", "solid"
+            "with the symmetry",
+            counts,
+            [one for _, one, _ in comparison.curve],
+            "var(--accent)",
+            "solid",
         ),
     ]
     shapes, notes = [], []
@@ -78,8 +88,8 @@ def curve_figure(told: ModelComparison) -> dict[str, Any]:
                 "xref": "paper",
                 "x0": 0,
                 "x1": 1,
-                "y0": told.constant,
-                "y1": told.constant,
+                "y0": comparison.constant,
+                "y1": comparison.constant,
                 "line": {"color": "var(--line)", "width": 2, "dash": "dot"},
             }
         )
@@ -87,7 +97,7 @@ def curve_figure(told: ModelComparison) -> dict[str, Any]:
             {
                 "xref": "paper",
                 "x": 0,
-                "y": told.constant,
+                "y": comparison.constant,
                 "text": "always the same answer",
                 "showarrow": False,
                 "xanchor": "left",
@@ -112,7 +122,7 @@ def curve_figure(told: ModelComparison) -> dict[str, Any]:
             ticktext=[f"{n:,}" for n in counts],
             showgrid=False,
         ),
-        "yaxis": plot_axis(title=plot_text(told.loss), nticks=6, **scale),
+        "yaxis": plot_axis(title=plot_text(comparison.loss), nticks=6, **scale),
     }
     return {"data": lines, "layout": layout}
 
@@ -127,11 +137,7 @@ def _line(
         "x": rows,
         "y": losses,
         "line": {"color": colour, "width": 2.5, "dash": dash},
-        "marker": {
-            "color": colour,
-            "size": 8,
-            "symbol": "circle" if dash == "solid" else "square",
-        },
+        "marker": {"color": colour, "size": 8, "symbol": "circle" if dash == "solid" else "square"},
         "hovertemplate": "%{y:.3g}",
     }
 

@@ -41,20 +41,9 @@ class DemoCase(NamedTuple):
 
 
 def demo_page(
-    cases: Iterable[tuple[Any, ...]],
-    *,
-    title: str = "Symmetries found",
-    words: str = "",
+    cases: Iterable[tuple[Any, ...]], *, title: str = "Symmetries found", words: str = ""
 ) -> str:
     """One HTML page about several searches, with all that it needs inside.
-
-    Args:
-        cases: The searches: each as the values of a ``DemoCase``, the first two or more.
-        title: The heading.
-        words: What comes below it.
-
-    Returns:
-        The text of the page.
 
     Example:
         >>> from isotropy.discovery import Findings
@@ -82,11 +71,7 @@ def demo_page(
     return document(title, header, "\n".join(parts), plots)
 
 
-def write_demo_page(
-    cases: Iterable[tuple[Any, ...]],
-    path: str | Path,
-    **words: str,
-) -> Path:
+def write_demo_page(cases: Iterable[tuple[Any, ...]], path: str | Path, **words: str) -> Path:
     """Write one HTML page about several searches, with all that it needs inside.
 
     Args:

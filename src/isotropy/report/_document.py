@@ -13,12 +13,6 @@ from isotropy.report._plots import Plots
 def document(title: str, header: str, main: str, plots: Plots) -> str:
     """One page that needs nothing else.
 
-    Args:
-        title: Of the window, as plain text.
-        header: What is at the top, as HTML.
-        main: All that follows, as HTML.
-        plots: The plots in it.
-
     Example:
         >>> page = document("a page", "<h1>a page</h1>", "<p>words</p>", Plots())
         >>> "<script" in page, "script-src 'none'" in page
@@ -37,11 +31,7 @@ def document(title: str, header: str, main: str, plots: Plots) -> str:
 
 
 def write_document(page: str, path: str | Path) -> Path:
-    """Write a page to a file that ends in .html, whole or not at all.
-
-    Raises:
-        ValueError: If the path does not end in .html, or its folder is not there.
-    """
+    """Write a page to a file that ends in .html, whole or not at all."""
     path = html_path(path)
     with atomic_write(path, "w") as file:
         file.write(page)

@@ -44,7 +44,7 @@ def evidence_section(found: Findings, plots: Plots) -> Iterator[str]:
 
 
 def ranked(found: Findings) -> list[Finding]:
-    """What is not trivial: the best, then what is confirmed, then the rest, then what nearly holds.
+    """What is not trivial: the best, then what is confirmed, then the rest, then what is close.
 
     Example:
         >>> from isotropy.discovery import Finding, Findings
@@ -69,16 +69,19 @@ def p_value_words(p_value: float) -> str:
 
 
 def _row(finding: Finding) -> dict[str, Any]:
-    told, certified = finding.comparison, finding.certificates or {}
+    comparison, certified = finding.comparison, finding.certificates or {}
     row: dict[str, Any] = {
         "symmetry": (finding.name, finding.action),
         "verdict": (finding.verdict, p_value_words(finding.p_value) if finding.samples else ""),
         "cost": _cost(finding),
     }
-    if told is not None:
-        row["loss"] = (f"{three_digits(told.strict)} / {three_digits(told.free)}", told.loss)
-        if told.strict_accuracy is not None and told.free_accuracy is not None:
-            row["right"] = f"{told.strict_accuracy:.1%} / {told.free_accuracy:.1%}"
+    if comparison is not None:
+        row["loss"] = (
+            f"{three_digits(comparison.strict)} / {three_digits(comparison.free)}",
+            comparison.loss,
+        )
+        if comparison.strict_accuracy is not None and comparison.free_accuracy is not None:
+            row["right"] = f"{comparison.strict_accuracy:.1%} / {comparison.free_accuracy:.1%}"
     if finding.equivariance_error is not None:
         row["error"] = short_number(float(finding.equivariance_error))
     if "with" in certified and "without" in certified:
@@ -111,13 +114,15 @@ def _certificate_words(shown: Sequence[Finding]) -> str:
     """What certificates say beyond their bounds, or why there are none."""
     lines = []
     for finding in shown:
-        told = finding.certificates or {}
-        if told.get("reason"):
-            lines.append(f"{finding.name}: no certificates, {str(told['reason']).rstrip('.')}.")
-        elif told.get("verdict"):
-            lines.append(f"{finding.name}: {told['verdict']}.")
-        elif "with" in told and "without" in told:
-            bits = [_bits(told[side]) for side in ("with", "without")]
+        certified = finding.certificates or {}
+        if certified.get("reason"):
+            lines.append(
+                f"{finding.name}: no certificates, {str(certified['reason']).rstrip('.')}."
+            )
+        elif certified.get("verdict"):
+            lines.append(f"{finding.name}: {certified['verdict']}.")
+        elif "with" in certified and "without" in certified:
+            bits = [_bits(certified[side]) for side in ("with", "without")]
             if all(bits):
                 lines.append(f"{finding.name}: {bits[0]} with the symmetry, {bits[1]} without.")
     items = "".join(f"<li>{escape(line)}</li>" for line in lines)

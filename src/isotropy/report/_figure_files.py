@@ -38,11 +38,7 @@ def save_figure(figure: Figure, path: str | Path, *, tight: bool = False) -> Pat
 
 
 def png_path(path: str | Path) -> Path:
-    """Refuse the name of a picture that does not end in .png.
-
-    Raises:
-        ValueError: If it does not.
-    """
+    """Refuse the name of a picture that does not end in .png."""
     path = Path(path)
     if path.suffix.lower() != ".png":
         raise ValueError(f"expected a picture file that ends in .png, got {str(path)!r}")

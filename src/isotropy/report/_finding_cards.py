@@ -26,7 +26,7 @@ _SHOWN, _KEPT = 100, 2000  # letters of the text of a group, on the page and in 
 def finding_card(finding: Finding, plots: Plots) -> str:
     """All that is known of one finding, as HTML."""
     kind = "sure" if finding.confirmed else "not"
-    nearly = ", approximately" if finding.approximate and finding.confirmed else ""
+    approximately = ", approximately" if finding.approximate and finding.confirmed else ""
     size = f" of {short_number(finding.order)} elements" if finding.order else ""
     size += f" of dimension {finding.dimension}" if finding.dimension else ""
     group = f"The group {_group(finding.group)}{size}."
@@ -37,7 +37,7 @@ def finding_card(finding: Finding, plots: Plots) -> str:
     pictures = f"<div class='pictures'>{weights}{cost}</div>" if weights or cost else ""
     return (
         f"<article><h2 class='name'>{escape(finding.name)}</h2><p class='claim'><b class='{kind}'>"
-        f"{finding.verdict.capitalize()}{nearly}:</b> {escape(finding.action)}.</p>"
+        f"{finding.verdict.capitalize()}{approximately}:</b> {escape(finding.action)}.</p>"
         f"<p class='aside'>{group} Found by {escape(finding.method)}.</p>"
         f"{_test(finding)}{example_pictures(finding)}{generators}{pictures}"
         f"{''.join(finding_tables(finding))}{layer_pictures(finding, plots)}"

@@ -63,9 +63,7 @@ def finding_page(
 
 
 def write_finding_page(
-    findings: Findings | Sequence[Finding],
-    path: str | Path,
-    **words: str,
+    findings: Findings | Sequence[Finding], path: str | Path, **words: str
 ) -> Path:
     """Write the page of ``finding_page`` to a file that ends in .html.
 
@@ -105,9 +103,9 @@ def opening(found: Findings, data: str = "") -> str:
     answer, also, others = answer_of(found).partition(". Also ")
     lines = [f"<p class='answer'>{escape(answer)}{'.' if also else ''}</p>"]
     lines += [f"<p class='claim'>Also {escape(others)}</p>"] if also else []
-    told = [data] if data else []
-    told += [f"Read as {found.reading}."] if found.reading else []
-    lines += [f"<p class='aside'>{escape(' · '.join(told))}</p>"] if told else []
+    about = [data] if data else []
+    about += [f"Read as {found.reading}."] if found.reading else []
+    lines += [f"<p class='aside'>{escape(' · '.join(about))}</p>"] if about else []
     if found.stopped:
         lines.append(f"<p class='stopped'><b>Ended early:</b> {escape(found.stopped)}</p>")
     items = "".join(f"<li>{escape(note)}</li>" for note in found.notes)

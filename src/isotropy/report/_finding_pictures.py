@@ -37,12 +37,7 @@ _GOLDEN = (5**0.5 - 1) / 2
 
 
 def partition_picture(finding: Finding, plots: Plots | None = None) -> str:
-    """The weights as a coloured matrix, with the names of its rows and columns.
-
-    Args:
-        finding: What has ``labels``; nothing is drawn where it has none.
-        plots: Those of the page, which the matrix joins where it is not too large.
-    """
+    """The weights as a coloured matrix, with the names of its rows and columns."""
     weights = shared_weights(finding)
     if weights is None or not 0 < weights.labels.size <= LARGEST_PICTURE:
         return ""

@@ -44,10 +44,10 @@ def finding_tables(finding: Finding) -> Iterator[str]:
             f"what error it has.</p>{html_table(rows, _CLASS, _CLASS_HEADS)}"
         )
     if finding.discrete:
-        told = [{**one, "holds": _told(one)} for one in finding.discrete]
+        shown = [{**one, "holds": _verdict_of(one)} for one in finding.discrete]
         yield (
             "<h3>Beyond the continuous group</h3><p class='aside'>Single transformations that no "
-            f"path within the group leads to.</p>{html_table(told, _DISCRETE, _DISCRETE_HEADS)}"
+            f"path within the group leads to.</p>{html_table(shown, _DISCRETE, _DISCRETE_HEADS)}"
         )
 
 
@@ -55,27 +55,30 @@ def soft_table(finding: Finding) -> str:
     """What softening gains, in a line and a table; nothing where there is no soft model."""
     if finding.soft is None:
         return ""
-    told = finding.soft.comparison
+    comparison = finding.soft.comparison
     rows: list[dict[str, Any]] = [
-        {"model": "soft model", "loss": told.soft},
+        {"model": "soft model", "loss": comparison.soft},
         {
             "model": "strict model",
-            "loss": told.strict,
-            "gain": told.better_than_strict,
-            "error": told.strict_error,
+            "loss": comparison.strict,
+            "gain": comparison.better_than_strict,
+            "error": comparison.strict_error,
         },
         {
             "model": "free predictor",
-            "loss": told.free,
-            "gain": told.better_than_free,
-            "error": told.free_error,
+            "loss": comparison.free,
+            "gain": comparison.better_than_free,
+            "error": comparison.free_error,
         },
     ]
-    sure = f"p = {short_number(told.p_value)}" if told.p_value >= 1e-6 else "p &lt; 10⁻⁶"
+    sure = (
+        f"p = {short_number(comparison.p_value)}" if comparison.p_value >= 1e-6 else "p &lt; 10⁻⁶"
+    )
     return (
         "<h3>A soft model</h3><p>It prefers the symmetry and is not bound to it. All three were "
-        f"fitted to the same rows; these are mean losses on {told.samples} samples set aside. That "
-        f"the soft model is no better than the free predictor has <b class='number'>{sure}</b>.</p>"
+        f"fitted to the same rows; these are mean losses on {comparison.samples} samples set "
+        "aside. That the soft model is no better than the free predictor has "
+        f"<b class='number'>{sure}</b>.</p>"
         f"{html_table(rows, _SOFT, _SOFT_HEADS)}"
     )
 
@@ -126,6 +129,6 @@ def _kind_and_words(key: str, value: Any) -> tuple[str, str]:
     return "long" if len(str(value)) > _LONG else "", str(value)
 
 
-def _told(one: Mapping[str, Any]) -> bool | str:
+def _verdict_of(one: Mapping[str, Any]) -> bool | str:
     holds = one.get("holds")
     return bool(holds) if holds is not None and one.get("testable", True) else "cannot be told"

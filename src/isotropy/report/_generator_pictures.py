@@ -38,10 +38,6 @@ _KEY = "<span class='plus'>orange</span> is positive, <span class='minus'>blue</
 def generator_pictures(finding: Finding, plots: Plots | None = None) -> str:
     """The generators as heat maps with captions, as HTML; nothing where there are none.
 
-    Args:
-        finding: What has ``generators``.
-        plots: Those of the page, which the first few join.
-
     Example:
         >>> from isotropy.discovery import Finding
         >>> turn = Finding("SO(2)", "SO(2)", "", "", generators=[[[0, -1], [1, 0]]])
@@ -84,10 +80,6 @@ def generator_pictures(finding: Finding, plots: Plots | None = None) -> str:
 def metric_picture(finding: Finding, plots: Plots | None = None) -> str:
     """The invariant metric as a heat map with its signs, as HTML; nothing where there is none.
 
-    Args:
-        finding: What has a ``metric``.
-        plots: Those of the page, which it joins.
-
     Example:
         >>> from isotropy.discovery import Finding
         >>> boost = Finding("SO(1,1)", "SO(1,1)", "", "", metric=[[1, 0], [0, -1]])
@@ -118,7 +110,7 @@ def metric_picture(finding: Finding, plots: Plots | None = None) -> str:
     label = f"invariant metric. {words}"
     picture, width = _heat_map(metric, names, label)
     if plots is not None:
-        picture = matrix_plot(metric, names, label, picture, plots, " · ")
+        picture = matrix_plot(metric, names, label, picture, plots)
     return (
         f"<h3>Invariant metric</h3><div class='matrices'>"
         f"{_figure(picture, escape(words), max(width, 2 * _NARROWEST))}</div>"

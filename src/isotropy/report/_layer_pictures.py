@@ -153,12 +153,12 @@ def _errors(layers: Sequence[Mapping[str, Any]], plots: Plots) -> str:
         ),
         "yaxis": plot_axis(title="local equivariance error", rangemode="tozero", nticks=6),
     }
-    said = (
+    parts = (
         f"{name}, {action} {short_number(_share(errors, action))}"
         for name, errors in known
         for action in errors
     )
-    label = f"local equivariance error by layer: {'; '.join(said)}"
+    label = f"local equivariance error by layer: {'; '.join(parts)}"
     table = [{"layer": name, **errors} for name, errors in known]
     place = plots.add({"data": bars, "layout": layout}, label, _BARS)
     return (

@@ -18,24 +18,8 @@ _LETTER, _LINE = 6.6, 17.0
 _CELL, _WIDE_CELL, _SMALLEST = 26.0, 34.0, 130.0
 
 
-def matrix_plot(
-    matrix: Array,
-    names: Sequence[str],
-    label: str,
-    still: str,
-    plots: Plots,
-    between: str = " grows with ",
-) -> str:
-    """A heat map of a matrix, its rows and columns named, as HTML.
-
-    Args:
-        matrix: Of shape (rows, columns), with at least as many columns.
-        names: Those of the columns, and of as many rows as there are.
-        label: What it shows.
-        still: The picture that stands there where scripts do not run.
-        plots: Those of the page.
-        between: What stands between the names of a row and a column under the pointer.
-    """
+def matrix_plot(matrix: Array, names: Sequence[str], label: str, still: str, plots: Plots) -> str:
+    """A heat map of a matrix, its rows and columns named, as HTML."""
     matrix = without_rounding(matrix)
     rows, columns = matrix.shape
     names = [short_name(name) for name in names]

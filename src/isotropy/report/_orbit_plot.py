@@ -34,7 +34,7 @@ def orbit_figure(
         across: Those of the columns.
         colours: One for each orbit, in the order of the labels.
         margins: Room in pixels for the names of rows, and for those of columns.
-        exact: Whether weights of one label are equal, or only could not be told apart.
+        exact: Whether weights of one label are equal, or only could not be distinguished.
 
     Example:
         >>> figure = orbit_figure(np.array([[0, 1], [1, 0]]), "ab", "cd", ["#111", "#222"], (9, 9))

@@ -24,7 +24,7 @@ _LAYOUT = {
         "font": {"color": "var(--ink)"},
     },
 }
-# Colours are those of the page's style, so that light and dark are said once. A still picture
+# Colours are those of the page's style, so that light and dark stand once. A still picture
 # stays where a plot cannot be drawn, and what is hidden when drawn is measured when shown.
 _SCRIPT = """
 (() => {

@@ -1,8 +1,8 @@
-"""What else a search has to say: what holds nearly or trivially, what was tried, how sure it is."""
+"""What holds approximately or trivially, what was tried, and how sure a search is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -13,29 +13,31 @@ from isotropy.report._number_words import percent
 from isotropy.report._plots import Plots
 
 if TYPE_CHECKING:
-    from isotropy.discovery import Findings
+    from isotropy.discovery import Finding, Findings
 
 
 def nearly_section(found: Findings, plots: Plots) -> Iterator[str]:
     """What is broken, but not so much that a soft model does not profit."""
-    if found.nearly:
-        cards = "".join(finding_card(finding, plots) for finding in found.nearly)
-        yield (
-            "<section><h2>What holds nearly</h2><p>Broken too much to be called a symmetry, yet a "
-            "soft model that prefers it predicts better than one that does not know of it:</p>"
-            f"{cards}</section>"
-        )
+    words = (
+        "Broken too much to be called a symmetry, yet a soft model that prefers it predicts better "
+        "than one that does not know of it:"
+    )
+    yield from _cards("What holds nearly", words, found.nearly, plots)
 
 
 def partly_section(found: Findings, plots: Plots) -> Iterator[str]:
     """What holds of the first layers of a network, and not of the task."""
-    if found.partly:
-        cards = "".join(finding_card(finding, plots) for finding in found.partly)
-        yield (
-            "<section><h2>What holds of layers</h2><p>The task as a whole need not have these: the "
-            "first layers of a network may, and lose nothing by it.</p>"
-            f"{cards}</section>"
-        )
+    words = (
+        "The task as a whole need not have these: the first layers of a network may, and lose "
+        "nothing by it."
+    )
+    yield from _cards("What holds of layers", words, found.partly, plots)
+
+
+def _cards(head: str, words: str, findings: Sequence[Finding], plots: Plots) -> Iterator[str]:
+    if findings:
+        cards = "".join(finding_card(finding, plots) for finding in findings)
+        yield f"<section><h2>{head}</h2><p>{words}</p>{cards}</section>"
 
 
 def trivial_section(found: Findings) -> Iterator[str]:

@@ -11,12 +11,7 @@ if TYPE_CHECKING:
 
 
 def use_section(found: Findings, folder: str) -> Iterator[str]:
-    """How to use the best model; nothing where there is none.
-
-    Args:
-        found: What was found.
-        folder: Where it is saved.
-    """
+    """How to use the best model; nothing where there is none."""
     best, where = found.best, "best.model"
     model = None if best is None else best.model
     if model is None and found.nearly and found.nearly[0].soft is not None:
