@@ -20,7 +20,7 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.bases._orbits import OrbitBasis
 from isotropy.bases._orthonormal_basis import Basis
 from isotropy.reps import Product, Rep
-from isotropy.reps._layout import Layout, Term, layout_of
+from isotropy.reps._layout import Layout, LayoutTerm, layout_of
 
 LARGEST_TRIAL = 10**8
 
@@ -29,7 +29,7 @@ LARGEST_TRIAL = 10**8
 class Block:
     """All copies of one combination of terms, one from each axis."""
 
-    terms: tuple[Term, ...]
+    terms: tuple[LayoutTerm, ...]
     basis: Basis
 
     @property

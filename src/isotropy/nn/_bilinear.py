@@ -15,7 +15,7 @@ from isotropy.nn._coordinates import cat
 from isotropy.nn._module import EquivariantModule, bound, cast
 from isotropy.nn._schur_frames import SchurFrame
 from isotropy.reps import Product, Rep, Scalar
-from isotropy.reps._layout import Layout, Term, layout_of, without_duals
+from isotropy.reps._layout import Layout, LayoutTerm, layout_of, without_duals
 
 SCALE = 1.0
 
@@ -351,7 +351,7 @@ def _factors(rep: Rep) -> tuple[Rep, ...]:
     return rep.factors if isinstance(rep, Product) else (rep,)
 
 
-def _matching(term: Term, wanted: Rep) -> tuple[int, ...] | None:
+def _matching(term: LayoutTerm, wanted: Rep) -> tuple[int, ...] | None:
     """For each factor of ``wanted`` the place of an equal one in ``term``; None if they differ."""
     if prod(factor.size() for factor in _factors(wanted)) != term.size:
         return None

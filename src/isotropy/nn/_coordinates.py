@@ -16,7 +16,7 @@ from torch import Tensor
 from isotropy.nn._constants import ExactConstants
 from isotropy.nn._schur_frames import SchurFrame
 from isotropy.reps import Rep, Scalar
-from isotropy.reps._layout import Term, layout_of, without_duals
+from isotropy.reps._layout import LayoutTerm, layout_of, without_duals
 
 Parts: TypeAlias = dict[int, Tensor]
 
@@ -44,7 +44,7 @@ class Coordinates(ExactConstants):
     def __init__(self, rep: Rep, frame: SchurFrame) -> None:
         super().__init__()
         layout = layout_of(without_duals(rep))
-        self.terms: tuple[Term, ...] = layout.terms
+        self.terms: tuple[LayoutTerm, ...] = layout.terms
         self.size = layout.size
         self.kind_sizes = [kind.size for kind in frame.kinds]
         self._keep("order", layout.order)

@@ -23,7 +23,7 @@ from isotropy.nn._schur_weights import SchurWeights
 from isotropy.nn._soft_layers import Slot, SoftFrameLinear, soft_gated
 from isotropy.nn._uniform_rep import uniform_rep
 from isotropy.reps import Rep, Scalar
-from isotropy.reps._layout import Term, layout_of, without_duals
+from isotropy.reps._layout import LayoutTerm, layout_of, without_duals
 
 Nonlinearity = Literal["gated", "norm"]
 _NO_CHANGE = 1e-12
@@ -292,7 +292,7 @@ class EMLP(EquivariantModule):
         return rows.reshape(*lead, self.out_features)
 
 
-def _columns(rep: Rep, term: Term) -> Tensor:
+def _columns(rep: Rep, term: LayoutTerm) -> Tensor:
     """Where the copies of a term stand among the columns of a space."""
     order = layout_of(without_duals(rep)).order
     places = torch.arange(term.offset, term.offset + term.width)

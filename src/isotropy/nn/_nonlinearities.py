@@ -10,7 +10,7 @@ from isotropy.groups import Group
 from isotropy.groups._sampling import is_skew_hermitian, is_unitary
 from isotropy.nn._module import EquivariantModule, floating_dtype
 from isotropy.reps import Rep, Scalar
-from isotropy.reps._layout import Layout, Term, layout_of, without_duals
+from isotropy.reps._layout import Layout, LayoutTerm, layout_of, without_duals
 
 
 def gated(rep: Rep) -> Rep:
@@ -67,7 +67,7 @@ class GatedNonlinearity(EquivariantModule):
         torch.Size([7, 5])
     """
 
-    terms: tuple[Term, ...]
+    terms: tuple[LayoutTerm, ...]
     order: Tensor | None
     back: Tensor | None
 
@@ -118,7 +118,7 @@ class NormNonlinearity(EquivariantModule):
         torch.Size([4, 7])
     """
 
-    terms: tuple[Term, ...]
+    terms: tuple[LayoutTerm, ...]
     order: Tensor | None
     back: Tensor | None
 

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from isotropy.reps._layout import Layout, Term
+from isotropy.reps._layout import Layout, LayoutTerm
 
 FEW_LABELS = 32  # for as many, products with their masks are faster than sums by index
 
@@ -73,17 +73,19 @@ def row_products(
     return found
 
 
-def _spread(x: Tensor, layout: Layout, terms: dict[Term, Callable[[Tensor], Tensor]]) -> Tensor:
+def _spread(
+    x: Tensor, layout: Layout, terms: dict[LayoutTerm, Callable[[Tensor], Tensor]]
+) -> Tensor:
     return torch.cat(
         [rows(_copies(x, layout, term)).flatten(-2) for term, rows in terms.items()], -1
     )
 
 
-def _gathered(y: Tensor, layout: Layout, term: Term) -> Tensor:
+def _gathered(y: Tensor, layout: Layout, term: LayoutTerm) -> Tensor:
     return _copies(y, layout, term).mT
 
 
-def _copies(x: Tensor, layout: Layout, term: Term) -> Tensor:
+def _copies(x: Tensor, layout: Layout, term: LayoutTerm) -> Tensor:
     """The copies of a term, (*, size of the space) to (*, copies, size)."""
     if layout.order is not None:
         x = x.index_select(-1, layout.order[term.columns].to(x.device))
@@ -93,7 +95,7 @@ def _copies(x: Tensor, layout: Layout, term: Term) -> Tensor:
     return copies
 
 
-def first_copy(layout: Layout, term: Term) -> Tensor:
+def first_copy(layout: Layout, term: LayoutTerm) -> Tensor:
     """Where the first copy of a term is in the space, shape (size,)."""
     places = torch.arange(term.offset, term.offset + term.size)
     return places if layout.order is None else layout.order[places]

@@ -23,7 +23,7 @@ from isotropy.nn._schur_weights import SchurWeights
 from isotropy.nn._soft_layers import FREE, STRICT, SoftFrameLinear, SoftLinear
 from isotropy.nn._weight_spaces import WeightSpace
 from isotropy.reps import Rep
-from isotropy.reps._layout import Term, layout_of, without_duals
+from isotropy.reps._layout import LayoutTerm, layout_of, without_duals
 
 Subgroups: TypeAlias = Mapping[Group, Group]
 _STILL = 1e-12
@@ -207,7 +207,7 @@ def pointwise_columns(rep: Rep) -> Tensor:
     return labels if layout.order is None else labels[layout.order.argsort()]
 
 
-def _orbits(term: Term) -> Tensor:
+def _orbits(term: LayoutTerm) -> Tensor:
     """A label for each column of one copy."""
     basis = equivariant_basis(term.rep).orbits() if is_permutation(term.rep) else None
     if basis is not None:

@@ -14,7 +14,7 @@ from isotropy.reps._rep import Rep
 
 
 @dataclass(frozen=True)
-class Term:
+class LayoutTerm:
     """All copies of one representation, side by side from column ``offset`` of the layout."""
 
     rep: Rep
@@ -43,7 +43,7 @@ class Layout:
         order: The column at each place of the layout; None where they agree.
     """
 
-    terms: tuple[Term, ...]
+    terms: tuple[LayoutTerm, ...]
     size: int
     order: Tensor | None
 
@@ -67,14 +67,14 @@ def layout_of(rep: Rep) -> Layout:
     """
     if not _opens(rep):
         size = rep.size()
-        return Layout((Term(rep, 1, 0, size),), size, None)
+        return Layout((LayoutTerm(rep, 1, 0, size),), size, None)
     found: dict[Rep, list[Tensor]] = {}
     for term, columns in _pieces(rep):
         found.setdefault(term, []).append(columns)
     terms, offset = [], 0
     for term, runs in found.items():
         count = sum(len(run) for run in runs)
-        terms.append(Term(term, count, offset, runs[0].shape[1]))
+        terms.append(LayoutTerm(term, count, offset, runs[0].shape[1]))
         offset += terms[-1].width
     order = torch.cat([run.flatten() for runs in found.values() for run in runs])
     in_place = bool((order == torch.arange(offset)).all())
