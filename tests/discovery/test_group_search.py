@@ -17,15 +17,16 @@ from torch import Tensor
 
 from isotropy._run import Step, json_text
 from isotropy.certificates._finding_networks import CannotCertify, networks_for
-from isotropy.discovery import Findings, SearchResult, SearchSpace, State, build_model, discover
+from isotropy.discovery import Findings, SearchResult, SearchSpace, State, discover
+from isotropy.discovery._standardised import build_model
 from isotropy.discovery.images import (
     _group_search,
     _group_search_children,
     _train_classifier,
 )
-from isotropy.discovery.images._group_search_claims import GroupClaim
+from isotropy.discovery.images._group_search_claims import LayerGroupClaim
 from isotropy.discovery.images._group_search_space import group_space
-from isotropy.discovery.search import GridChild, Proposal
+from isotropy.discovery.search import GridChild, GroupProposal
 from isotropy.discovery.search._search_result import ScoredChild
 from isotropy.groups import GRID_TRANSFORMATIONS, parse_group
 from isotropy.report import finding_page
@@ -183,7 +184,7 @@ def _pretended(monkeypatch: pytest.MonkeyPatch, scores: dict[tuple[str, ...], fl
 
     def search(child: object, space: SearchSpace, **options: object) -> SearchResult:
         children = [
-            ScoredChild(Proposal(space.network(space.state(*names))), accuracy, 10, 1, 0.0)
+            ScoredChild(GroupProposal(space.network(space.state(*names))), accuracy, 10, 1, 0.0)
             for names, accuracy in scores.items()
         ]
         return SearchResult(space, tuple(children))
@@ -291,7 +292,7 @@ def test_hidden_grids_let_as_many_groups_act_as_any_would(image):
 )
 def test_the_text_of_a_group_is_the_group_on_pixels(names):
     space = SearchSpace((1, 4, 4), (), ((4, 4),))
-    claim = GroupClaim(space, space.network(space.state(*names)))
+    claim = LayerGroupClaim(space, space.network(space.state(*names)))
     maps = [GRID_TRANSFORMATIONS[name].permutations(4)[0].tolist() for name in claim.state.groups]
     elements, coming = {tuple(range(16))}, [tuple(range(16))]
     while coming:
@@ -374,7 +375,7 @@ def test_every_subset_is_a_network_of_its_generators():
     space = group_space((1, 4, 4), NAMES)
     for chosen in product((False, True), repeat=3):
         names = [name for name, has in zip(NAMES, chosen, strict=True) if has]
-        claim = GroupClaim(space, space.network(space.state(*names)))
+        claim = LayerGroupClaim(space, space.network(space.state(*names)))
         assert space.network(space.state(*claim.generators)) == claim.state
         for name in claim.generators:
             fewer = [one for one in claim.generators if one != name]
@@ -384,7 +385,7 @@ def test_every_subset_is_a_network_of_its_generators():
 def test_what_is_confirmed_is_reported_best_first(monkeypatch):
     space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((8, 8),))
     names = [("horizontal flip",), ("vertical flip",), ("horizontal flip", "vertical flip")]
-    claims = [GroupClaim(space, space.state(*some)) for some in names]
+    claims = [LayerGroupClaim(space, space.state(*some)) for some in names]
     search = object.__new__(_group_search._GroupSearch)
     monkeypatch.setattr(search, "_finding", lambda claim, test: claim.state.groups, raising=False)
     tests = [SimpleNamespace(confirmed=one) for one in (True, False, True)]
@@ -405,7 +406,7 @@ def test_a_cost_is_against_the_strongest_rival_and_p_against_all():
     search.margin = search.level = 0.05
     search.outside = SimpleNamespace(groups=None)
     search._constant_losses = lambda: torch.full((400,), 3.0, dtype=torch.float64)
-    claim = GroupClaim(space, space.state("horizontal flip"))
+    claim = LayerGroupClaim(space, space.state("horizontal flip"))
     found = search._tested(claim, [State(), space.state("vertical flip")])
     alone = [search._tested(claim, [one]) for one in (State(), space.state("vertical flip"))]
     assert found.effect == alone[0].effect == pytest.approx(0.02 / (3 - 1.1), rel=0.02)
@@ -420,8 +421,8 @@ def test_the_order_counts_all_groups_of_a_set():
         (("horizontal scramble", "top horizontal scramble"), 4),
         (("horizontal translation", "horizontal flip"), 16),
     ):
-        assert GroupClaim(space, space.network(space.state(*names))).order == order
-    everything = GroupClaim(space, State(space.groups))
+        assert LayerGroupClaim(space, space.network(space.state(*names))).order == order
+    everything = LayerGroupClaim(space, State(space.groups))
     alone = [
         one.permutations((8, 8), 8)[0].tolist()
         for one in space.transformations(State(space.groups))

@@ -18,7 +18,7 @@ from isotropy.discovery.generators import _continuous
 from isotropy.discovery.naming._pair_group import PairGroup, symmetric
 from isotropy.discovery.permutations import _against_subgroups, _confirmed_groups, _proposals
 from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
-from isotropy.discovery.permutations._proposals import Proposal
+from isotropy.discovery.permutations._proposals import GroupProposal
 
 
 def swap(n, i, j):
@@ -34,7 +34,7 @@ def searched(x, y, groups):
         PositionOptions(moving=False),
         Patience(keep_on_interrupt=False),
     )
-    proposals = tuple(Proposal(group, "given", 1e-6) for group in groups)
+    proposals = tuple(GroupProposal(group, "given", 1e-6) for group in groups)
     search._proposals = type(search._proposals)(proposals, (), None, ())
     assert search._confirm()
     return ConfirmedGroups(

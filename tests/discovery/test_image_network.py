@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.discovery import build_model
+from isotropy.discovery._standardised import build_model
 from isotropy.discovery.images import _image_search
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import (

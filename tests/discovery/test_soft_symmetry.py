@@ -8,19 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.discovery import Finding, Findings, SoftComparison, SoftOffer, build_model, discover
-from isotropy.discovery._nearly import soft_offer
+from isotropy.discovery import Finding, Findings, discover
+from isotropy.discovery._near_claims import soft_offer
 from isotropy.discovery._soft_model import fit_soft_model
+from isotropy.discovery._soft_offer import SoftOffer
+from isotropy.discovery._standardised import build_model
 from isotropy.discovery._symmetric_model import FitDraws, fit_symmetric_model
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import FreePredictor
-from isotropy.discovery.confirming._soft_comparison import compare_soft
+from isotropy.discovery.confirming._soft_comparison import SoftComparison, compare_soft
 from isotropy.discovery.naming._pair_group import PairGroup, symmetric
 from isotropy.discovery.permutations._permutation_claim import (
     PermutationClaim,
     confirm_permutations,
 )
-from isotropy.discovery.permutations._proposals import Proposal, Proposals
+from isotropy.discovery.permutations._proposals import GroupProposal, Proposals
 from isotropy.equivariance import equivariance_error
 from isotropy.groups import S
 from isotropy.nn import PathSum
@@ -161,7 +163,7 @@ def test_being_as_good_as_the_free_predictor_is_not_enough(monkeypatch):
         compared.append(compare_soft(*losses, **options))
         return compared[-1]
 
-    monkeypatch.setattr("isotropy.discovery._nearly.compare_soft", kept)
+    monkeypatch.setattr("isotropy.discovery._near_claims.compare_soft", kept)
     found = discover(x, y, methods="permutations")
     assert len(found) == 0
     assert found.nearly == ()
@@ -198,7 +200,7 @@ def test_a_confirmed_symmetry_that_costs_something_has_a_soft_model():
     seen, outside = data.rows(np.arange(400)), data.rows(np.arange(400, 600))
     swaps = symmetric([list(range(4))], 4)
     group = PairGroup(tuple((p, np.arange(1)) for p in swaps), 4, 1)
-    claim = PermutationClaim.of(Proposal(group, "natural order", 0.01), data)
+    claim = PermutationClaim.of(GroupProposal(group, "natural order", 0.01), data)
     free = seen.free_predictor(0)
     (claim.test,) = confirm_permutations([claim], free, outside, margin=0.05, level=0.05, seed=0)
     assert claim.confirmed

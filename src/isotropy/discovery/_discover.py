@@ -28,14 +28,14 @@ from isotropy.discovery._methods import (
 )
 from isotropy.discovery._plan import Plan
 from isotropy.discovery._positions import PositionOptions, PositionSearch
-from isotropy.discovery._reading import Reading, read_shape
+from isotropy.discovery._reading import ShapeReading, read_shape
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import Task
 from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.generators._search import Blocks
+from isotropy.discovery.generators._generator_search import Blocks
 from isotropy.discovery.images._discover_images import discover_images
-from isotropy.discovery.images._group_search import discover_groups
 from isotropy.discovery.images._image_data import ImageData
+from isotropy.discovery.images._image_group_search import discover_groups
 from isotropy.discovery.transitions._discover_transitions import discover_transitions
 
 _MOST_ROWS = 20_000
@@ -311,7 +311,7 @@ def _said(data: Dataset | Transitions) -> Sequence[str]:
 
 
 def _refuse(
-    reading: Reading,
+    reading: ShapeReading,
     methods: Sequence[Method],
     y: Any,
     task: Any,

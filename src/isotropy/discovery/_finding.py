@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, atomic_write, write_json
+from isotropy.discovery._data_layout import RowLayout
 from isotropy.discovery._finding_files import (
     FINDING_FILE,
     FORMAT,
@@ -26,7 +27,6 @@ from isotropy.discovery._finding_files import (
     without_links,
 )
 from isotropy.discovery._how_to_use import how_to_use
-from isotropy.discovery._layout import Layout
 from isotropy.discovery._model_comparison import ModelComparison
 from isotropy.discovery._notebook import finding_html
 from isotropy.discovery._soft_offer import SoftOffer
@@ -143,7 +143,7 @@ class Finding:
     notes: tuple[str, ...] = ()
     symmetry: Symmetry | None = None
     custom: Mapping[str, RowRep] = field(default_factory=dict, repr=False)
-    layout: Layout = field(default_factory=Layout)
+    layout: RowLayout = field(default_factory=RowLayout)
     labels: NDArray[np.int64] | None = field(default=None, repr=False)
     generators: NDArray[np.float64] | None = field(default=None, repr=False)
     metric: NDArray[np.float64] | None = field(default=None, repr=False)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from isotropy._run import ProgressCallback, Step, time_in_words
 from isotropy.discovery._methods import Method
-from isotropy.discovery._reading import Reading
+from isotropy.discovery._reading import ShapeReading
 
 _LOG = logging.getLogger(__name__)
 _WORDS: dict[Method, str] = {
@@ -41,12 +41,12 @@ class Plan:
         budget: How long it may take; None for no limit.
 
     Example:
-        >>> reading = Reading("vectors", False, "500 vectors of 8 columns")
+        >>> reading = ShapeReading("vectors", False, "500 vectors of 8 columns")
         >>> print(Plan(reading, ("permutations",), 4000))
         500 vectors of 8 columns; looking for permutations of columns, steps or elements; about 20 s
     """
 
-    reading: Reading
+    reading: ShapeReading
     methods: Sequence[Method]
     entries: int
     budget: float | None = None

@@ -15,7 +15,7 @@ from isotropy.discovery._beside_permutations import leave_out
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._ignored_positions import ignored_positions
-from isotropy.discovery._nearly import NearClaim, offered, standing
+from isotropy.discovery._near_claims import NearClaim, offered, standing
 from isotropy.discovery._predictor_notes import predictor_notes
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery._worth import Refit, with_curve, with_worth
@@ -25,7 +25,7 @@ from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators._continuous import ContinuousClaims, TestedClaim
 from isotropy.discovery.generators._continuous_model import fit_continuous_model
-from isotropy.discovery.generators._search import Blocks, CannotTell
+from isotropy.discovery.generators._generator_search import Blocks, CannotTell
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
@@ -35,7 +35,7 @@ from isotropy.discovery.permutations._permutation_claim import (
     near_permutations,
     tried_line,
 )
-from isotropy.discovery.permutations._proposals import Proposal, Proposals, largest, propose
+from isotropy.discovery.permutations._proposals import GroupProposal, Proposals, largest, propose
 
 # a predictor of the other kind is taken where it leaves so much less
 _BETTER = 1.05
@@ -112,7 +112,7 @@ class PositionSearch:
         attempt, options = self.patience.attempt, self.options
         if options.permuting:
             self._stage("proposing permutations")
-            so_far: list[Proposal] = []
+            so_far: list[GroupProposal] = []
             work = partial(self._propose, so_far)
             proposed = attempt("looking for permutations", work, share=_PROPOSED)
             self._proposals = proposed or Proposals(largest(so_far), (), None, ())
@@ -134,7 +134,7 @@ class PositionSearch:
         self._progress(Step(self._at, _STAGES, words))
         self._at += 1
 
-    def _propose(self, so_far: list[Proposal]) -> Proposals:
+    def _propose(self, so_far: list[GroupProposal]) -> Proposals:
         options = self.options
         return propose(
             self.data.rows(self._split[0]),

@@ -22,7 +22,7 @@ _ROWS_LOOKED_AT = 2000
 
 
 @dataclass(frozen=True)
-class Reading:
+class ShapeReading:
     """What the axes of the inputs are.
 
     Args:
@@ -47,7 +47,7 @@ class Reading:
 
 def read_shape(
     data: Dataset | Transitions, methods: Collection[str], channels_first: bool = False
-) -> tuple[Reading, Dataset | Transitions]:
+) -> tuple[ShapeReading, Dataset | Transitions]:
     """Say what the axes of data are, and give the data in that shape.
 
     - Two axes are vectors; unless there is a square number of columns and those one line apart
@@ -72,7 +72,7 @@ def read_shape(
         words = (
             f"{len(data)} transitions, observations of {sizes[0]} entries, actions of {sizes[1]}"
         )
-        return Reading("transitions", False, words), data
+        return ShapeReading("transitions", False, words), data
     rows, shape = len(data), tuple(data.x.shape[1:])
     asked = set(methods) & {"permutations", "generators", "layers", "groups"}
     may_be_image = not asked or bool(asked & {"layers", "groups"})
@@ -85,10 +85,10 @@ def read_shape(
                 f"{shape[0]} columns were read as images of {side} by {side} pixels: those above "
                 "each other agree (--method permutations, methods='permutations' for columns)"
             )
-            return Reading("images", False, words, note), replace(
+            return ShapeReading("images", False, words, note), replace(
                 data, x=data.x.unflatten(1, (side, side)), x_names=None
             )
-        return Reading("vectors", False, f"{rows} vectors of {shape[0]} columns"), data
+        return ShapeReading("vectors", False, f"{rows} vectors of {shape[0]} columns"), data
     if len(shape) == 2:
         if must_be_image or (may_be_image and _is_image(shape) and not channels_first):
             words = f"{rows} images of {shape[0]} by {shape[1]} pixels"
@@ -97,20 +97,20 @@ def read_shape(
                 "permutations, methods='permutations' for sequences and sets)"
             )
             if must_be_image:
-                return Reading("images", False, words), data
+                return ShapeReading("images", False, words), data
             doubtful = not _are_alike(data.x.flatten(1), shape[1])
-            return Reading("images", False, words, note, doubtful), data
+            return ShapeReading("images", False, words, note, doubtful), data
         return _sequences(data, channels_first), data
     if len(shape) == 3:
         listed = " by ".join(map(str, shape))
-        return Reading("images", False, f"{rows} images of shape {listed}"), data
+        return ShapeReading("images", False, f"{rows} images of shape {listed}"), data
     raise ValueError(
         "expected vectors of shape (rows, n), sequences and sets of shape (rows, n, channels), or "
         f"images of shape (rows, channels, height, width), got {tuple(data.x.shape)}"
     )
 
 
-def _sequences(data: Dataset, channels_first: bool) -> Reading:
+def _sequences(data: Dataset, channels_first: bool) -> ShapeReading:
     first, second = data.x.shape[1:]
     note = ""
     if not channels_first and _channels_come_first(first, second, data.y):
@@ -124,7 +124,7 @@ def _sequences(data: Dataset, channels_first: bool) -> Reading:
         f"{len(data)} sequences or sets of {_many(positions, 'position')} with "
         f"{_many(channels, 'channel')}"
     )
-    return Reading("sequences", channels_first, words, note)
+    return ShapeReading("sequences", channels_first, words, note)
 
 
 def _channels_come_first(first: int, second: int, y: Tensor | None) -> bool:

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from isotropy.data import Dataset, load
 from isotropy.discovery._arrangement import Arrangement
-from isotropy.discovery._layout import Layout
+from isotropy.discovery._data_layout import RowLayout
 from isotropy.discovery.confirming._free_predictor import (
     FreePredictor,
     Task,
@@ -43,7 +43,7 @@ class TaskData:
     input_names: tuple[str, ...] | None
     output_names: tuple[str, ...] | None
     groups: NDArray[np.int64] | None
-    layout: Layout = field(default_factory=Layout)
+    layout: RowLayout = field(default_factory=RowLayout)
 
     @property
     def channels_first(self) -> bool:
@@ -125,7 +125,7 @@ class TaskData:
             data.x_names if data.x.ndim == 2 else None,
             data.y_names if output_channels == 1 and data.task == "regression" else None,
             None if data.groups is None else data.groups.numpy(),
-            Layout(
+            RowLayout(
                 channels,
                 output_channels,
                 channels_first,

@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from isotropy.data import Dataset
-from isotropy.discovery._finding import Finding
-from isotropy.discovery._findings import Findings
+from isotropy.discovery import Finding, Findings
 from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.generators import GeneratorFindings, find_generators
+from isotropy.discovery.generators._find_generators import GeneratorFindings, find_generators
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]

@@ -15,7 +15,7 @@ from isotropy.discovery.permutations._permutation_claim import (
     PermutationClaim,
     confirm_permutations,
 )
-from isotropy.discovery.permutations._proposals import Proposal
+from isotropy.discovery.permutations._proposals import GroupProposal
 
 SHIFT, TURN = np.roll(np.arange(5), -1), np.arange(5)[::-1].copy()
 GIVEN = {"margin": 0.05, "level": 0.05, "seed": 0}
@@ -43,7 +43,7 @@ def claimed_groups(odd: float, rows: int = 1500) -> ConfirmedGroups:
         PairGroup(tuple((p, stay) for p in moves), 5, 1)
         for moves in ([SHIFT, TURN], [SHIFT], [TURN])
     ]
-    claims = [PermutationClaim.of(Proposal(group, "by hand", 0.0), data) for group in groups]
+    claims = [PermutationClaim.of(GroupProposal(group, "by hand", 0.0), data) for group in groups]
     for claim, test in zip(claims, confirm_permutations(claims, free, data, **GIVEN), strict=True):
         claim.test = test
     return ConfirmedGroups(claims, data, free, data, data, **GIVEN)

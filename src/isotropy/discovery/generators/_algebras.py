@@ -19,7 +19,7 @@ from isotropy.discovery.generators._action_class import (
     on_vector,
 )
 from isotropy.discovery.generators._charts import Array, Chart
-from isotropy.discovery.generators._null_space import NullSpace, null_spaces
+from isotropy.discovery.generators._resampled_null_space import NullSpace, null_spaces
 from isotropy.discovery.generators._smooth_fit import SmoothFit
 from isotropy.discovery.generators._snap import SnappedAlgebra, snap
 from isotropy.discovery.generators._snap_affine import snap_affine

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from isotropy.discovery._data_layout import RowLayout
 from isotropy.discovery._finding import Finding
-from isotropy.discovery._layout import Layout
-from isotropy.discovery._nearly import NearClaim, StrictModel, soft_offer
+from isotropy.discovery._near_claims import NearClaim, StrictModel, soft_offer
 from isotropy.discovery._standardised import TranslationInvariantModel, rows_for
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
@@ -22,9 +22,8 @@ from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_ac
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
 from isotropy.discovery.generators._action_class import Output
-from isotropy.discovery.generators._at_stake import margin_of
 from isotropy.discovery.generators._charts import combination_text
-from isotropy.discovery.generators._claims import GeneratorClaim, claims_of
+from isotropy.discovery.generators._claim_margin import margin_of
 from isotropy.discovery.generators._confirm_discrete import confirm_discrete
 from isotropy.discovery.generators._continuous_model import fit_continuous_model
 from isotropy.discovery.generators._discrete_candidates import (
@@ -32,7 +31,8 @@ from isotropy.discovery.generators._discrete_candidates import (
     candidates_for_rows,
     coset_candidates,
 )
-from isotropy.discovery.generators._search import (
+from isotropy.discovery.generators._generator_claims import GeneratorClaim, claims_of
+from isotropy.discovery.generators._generator_search import (
     Blocks,
     CannotTell,
     GeneratorSearch,
@@ -370,7 +370,7 @@ class ContinuousClaims:
             classes=tuple(r.as_json(chosen=r is claim.result) for r in self.search.results),
             discrete=tuple(_part_as_json(part, action) for part, action in tested.parts),
             notes=tuple(notes),
-            layout=Layout(a.channels, a.output_channels, outside.channels_first),
+            layout=RowLayout(a.channels, a.output_channels, outside.channels_first),
             input_names=outside.input_names or (),
             output_names=outside.output_names or (),
         )

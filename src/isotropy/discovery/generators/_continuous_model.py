@@ -15,7 +15,7 @@ from isotropy.discovery._standardised import (
 )
 from isotropy.discovery._symmetric_model import FitDraws, in_units_of, train_network
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.generators._claims import GeneratorClaim
+from isotropy.discovery.generators._generator_claims import GeneratorClaim
 from isotropy.reps import Symmetry
 
 _CHANNELS = 128

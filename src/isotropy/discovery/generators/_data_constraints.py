@@ -166,7 +166,7 @@ def find_constraints(
     mean, spread = _shared_units(z, blocks)
     errors = value_errors(noise[rows], spread, tolerance)
     u, noise = (z - mean) / spread, errors / spread
-    known = _Found(u)
+    known = _KnownConstraints(u)
     if len(z) >= SAMPLES_PER_TERM:  # a single sample is no constant
         _search_all(u, noise, blocks, known)
     quadratic, linear = known.arrays()
@@ -176,7 +176,7 @@ def find_constraints(
     return DataConstraints(quadratic, linear, -np.median(values, axis=0), z, errors)
 
 
-class _Found:
+class _KnownConstraints:
     """Constraints found so far, on all n columns of samples u in shared units."""
 
     def __init__(self, u: Array) -> None:
@@ -222,7 +222,9 @@ class _Found:
         return np.concatenate([flat, curved]), np.concatenate([self.relations, linear])
 
 
-def _search_all(u: Array, errors: Array, blocks: ColumnBlocks | None, known: _Found) -> None:
+def _search_all(
+    u: Array, errors: Array, blocks: ColumnBlocks | None, known: _KnownConstraints
+) -> None:
     """Add what all blocks share, then what single blocks have, then what all columns have."""
     steps = [np.arange(u.shape[1])[None]]
     if blocks is not None:
@@ -233,7 +235,7 @@ def _search_all(u: Array, errors: Array, blocks: ColumnBlocks | None, known: _Fo
 
 
 def _search(
-    u: Array, errors: Array, groups: IntArray, known: _Found
+    u: Array, errors: Array, groups: IntArray, known: _KnownConstraints
 ) -> tuple[Array, IntArray, _Quadrics]:
     """What holds in all groups of d columns alike; quadrics may follow from what is known.
 

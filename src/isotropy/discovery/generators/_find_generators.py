@@ -22,7 +22,7 @@ from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators._action_class import Output
 from isotropy.discovery.generators._algebras import ClassResult
 from isotropy.discovery.generators._continuous import ContinuousClaims
-from isotropy.discovery.generators._search import Blocks
+from isotropy.discovery.generators._generator_search import Blocks
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 
 

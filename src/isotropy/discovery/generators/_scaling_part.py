@@ -16,7 +16,7 @@ _EXACT = 1e-9
 
 
 @dataclass(frozen=True)
-class Scaling:
+class ScalingPart:
     """A scaling of all that moves, and the group without it.
 
     Args:
@@ -30,7 +30,9 @@ class Scaling:
     rest: Symmetry
 
 
-def scaling_in(result: ClassResult, generators: Array, rep_in: Rep, rep_out: Rep) -> Scaling | None:
+def scaling_in(
+    result: ClassResult, generators: Array, rep_in: Rep, rep_out: Rep
+) -> ScalingPart | None:
     """The scaling of all blocks, if it is among the generators.
 
     Args:
@@ -51,7 +53,7 @@ def scaling_in(result: ClassResult, generators: Array, rep_in: Rep, rep_out: Rep
         group = recognised(Group(algebra=list(torch.as_tensor(rest))))
     degree = {"vector": 1.0, "matrix": 2.0}.get(result.output, 0.0)
     moved = tuple(column for block in columns for column in block)
-    return Scaling(moved, degree, Symmetry(group, rep_in, rep_out))
+    return ScalingPart(moved, degree, Symmetry(group, rep_in, rep_out))
 
 
 def spanned(matrices: Array) -> Array:

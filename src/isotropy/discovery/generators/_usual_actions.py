@@ -10,7 +10,7 @@ import numpy as np
 from isotropy.discovery.generators._action_class import Output, action_class
 from isotropy.discovery.generators._algebras import ClassResult, Samples
 from isotropy.discovery.generators._charts import Array, Chart
-from isotropy.discovery.generators._null_space import NullSpace
+from isotropy.discovery.generators._resampled_null_space import NullSpace
 from isotropy.discovery.generators._snap import snap
 from isotropy.discovery.generators._snap_affine import snap_affine
 

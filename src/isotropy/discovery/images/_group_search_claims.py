@@ -16,7 +16,7 @@ from isotropy.nn import grid_sharing
 
 
 @dataclass(frozen=True)
-class GroupClaim:
+class LayerGroupClaim:
     """The hidden layers of a network commute with a set of groups of image and hidden grids.
 
     Args:
@@ -25,7 +25,9 @@ class GroupClaim:
 
     Example:
         >>> space = SearchSpace((1, 8, 8), (), ((8, 8),))
-        >>> claim = GroupClaim(space, space.network(space.state("rotation", "horizontal flip")))
+        >>> claim = LayerGroupClaim(
+        ...     space, space.network(space.state("rotation", "horizontal flip"))
+        ... )
         >>> claim.name
         'layers that commute with rotation and horizontal flip'
         >>> claim.order
@@ -106,7 +108,7 @@ class GroupClaim:
         sizes = {"weights": units * classes, "without groups": units * classes}
         return (*rows, {**last, "type": "none", **sizes, "strict": False})
 
-    def is_within(self, other: GroupClaim) -> bool:
+    def is_within(self, other: LayerGroupClaim) -> bool:
         """Whether another claim says this and more."""
         return set(self.state.groups) < set(other.state.groups)
 

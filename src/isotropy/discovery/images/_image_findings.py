@@ -10,8 +10,8 @@ import torch
 from numpy.typing import NDArray
 
 from isotropy._run import generator as make_generator
+from isotropy.discovery._data_layout import RowLayout
 from isotropy.discovery._finding import Finding
-from isotropy.discovery._layout import Layout
 from isotropy.discovery.confirming._claim_test import ClaimTest
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import Motions, moved_at_random
@@ -50,7 +50,7 @@ def image_finding(
         "interval": test.interval,
         "margin": test.margin,
         "samples": test.samples,
-        "layout": Layout(data.image[0], image=data.given),
+        "layout": RowLayout(data.image[0], image=data.given),
     }
     if isinstance(claim, Motions):
         return Finding(

@@ -19,7 +19,7 @@ from isotropy.discovery.permutations._permutation_claim import (
     PermutationClaim,
     confirm_permutations,
 )
-from isotropy.discovery.permutations._proposals import Proposal, _with_outputs
+from isotropy.discovery.permutations._proposals import GroupProposal, _with_outputs
 
 _SURELY = 2.0  # standard errors
 _ELEMENTS = 64
@@ -82,7 +82,7 @@ def held_against_subgroups(
         smaller_ones = _shifts_within(claim.group)
         averaged = _averaged_losses(claim, free, outside, seed) if smaller_ones else flat
         for group in smaller_ones:
-            proposal = Proposal(group, claim.proposal.method, claim.proposal.chance)
+            proposal = GroupProposal(group, claim.proposal.method, claim.proposal.chance)
             smaller = PermutationClaim.of(proposal, data)
             least = margin * float(flat.mean() - of_network(smaller).mean())
             if all(

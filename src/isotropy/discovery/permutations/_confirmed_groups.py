@@ -15,7 +15,7 @@ from isotropy.discovery.permutations._permutation_claim import (
     PermutationClaim,
     confirm_permutations,
 )
-from isotropy.discovery.permutations._proposals import Proposal
+from isotropy.discovery.permutations._proposals import GroupProposal
 
 _MOST_JOINS = 6
 
@@ -94,7 +94,7 @@ class ConfirmedGroups:
         generators = (*first.group.generators, *second.group.generators)
         group = PairGroup(generators, first.group.inputs, first.group.outputs)
         chance = max(first.proposal.chance, second.proposal.chance)
-        proposal = Proposal(group, f"{first.proposal.method}, joined", chance)
+        proposal = GroupProposal(group, f"{first.proposal.method}, joined", chance)
         claim = PermutationClaim.of(proposal, self.data)
         (test,) = confirm_permutations(
             [claim],

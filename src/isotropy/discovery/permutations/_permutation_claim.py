@@ -14,9 +14,9 @@ from torch import Tensor
 
 from isotropy._run import generator as make_generator
 from isotropy._run import spawn
+from isotropy.discovery._data_layout import RowLayout
 from isotropy.discovery._finding import Finding
-from isotropy.discovery._layout import Layout
-from isotropy.discovery._nearly import NearClaim, soft_offer
+from isotropy.discovery._near_claims import NearClaim, soft_offer
 from isotropy.discovery._standardised import StandardisedModel
 from isotropy.discovery._symmetric_model import fit_symmetric_model
 from isotropy.discovery._task_data import TaskData
@@ -29,7 +29,7 @@ from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.naming._position_words import in_column_names
 from isotropy.discovery.permutations._average_test import average_test
 from isotropy.discovery.permutations._convolution_claim import compared
-from isotropy.discovery.permutations._proposals import Proposal, Proposals
+from isotropy.discovery.permutations._proposals import GroupProposal, Proposals
 from isotropy.reps import Symmetry
 
 # a symmetry that surely costs more than this share is called approximate
@@ -55,16 +55,16 @@ class PermutationClaim:
         averages: What the free predictor, averaged over the group, says of the rows of the test.
     """
 
-    proposal: Proposal
+    proposal: GroupProposal
     name: SharingName
     symmetry: Symmetry
-    layout: Layout
+    layout: RowLayout
     test: ClaimTest | None = None
     note: str = ""
     averages: Tensor | None = None
 
     @staticmethod
-    def of(proposal: Proposal, data: TaskData) -> PermutationClaim:
+    def of(proposal: GroupProposal, data: TaskData) -> PermutationClaim:
         """Name a proposal."""
         name = name_permutations(
             proposal.group,
@@ -80,7 +80,7 @@ class PermutationClaim:
             proposal,
             name,
             Symmetry(named.group, a.channels * named.rep_in, a.output_channels * named.rep_out),
-            Layout(a.channels, a.output_channels, data.channels_first),
+            RowLayout(a.channels, a.output_channels, data.channels_first),
         )
 
     @property

@@ -33,7 +33,7 @@ _FITTED = {1: "linear coefficients", 2: "quadratic coefficients"}
 
 
 @dataclass(frozen=True, eq=False)
-class Proposal:
+class GroupProposal:
     """A symmetry to be tested.
 
     Args:
@@ -63,12 +63,12 @@ class Proposals:
             and less than a wider margin.
     """
 
-    claims: tuple[Proposal, ...]
+    claims: tuple[GroupProposal, ...]
     ignored: tuple[int, ...]
     labels: NDArray[np.int64] | None
     tried: tuple[str, ...]
     convolution: ConvolutionClaim | None = None
-    near: tuple[Proposal, ...] = ()
+    near: tuple[GroupProposal, ...] = ()
 
 
 def propose(
@@ -78,7 +78,7 @@ def propose(
     near_margin: float = 0.0,
     candidates: Sequence[str] = (),
     seed: int = 0,
-    found: list[Proposal] | None = None,
+    found: list[GroupProposal] | None = None,
     progress: ProgressCallback | None = None,
 ) -> Proposals:
     """Look for symmetries that the data suggest.
@@ -150,7 +150,7 @@ def propose(
                 chances.append(search.chance(group, ignored, among))
         chance = min([*chances, 1.0])
         if chance <= _CHANCE:
-            found.append(Proposal(group, method, chance, cost))
+            found.append(GroupProposal(group, method, chance, cost))
 
     for text, group in given:
         consider(group, f"candidate {text}", adapted=False)
@@ -182,11 +182,11 @@ def propose(
         best.labels if best is not None else None,
         tuple(tried),
         convolution,
-        tuple(Proposal(one.group, one.method, 1.0) for one in worth_softening(near)),
+        tuple(GroupProposal(one.group, one.method, 1.0) for one in worth_softening(near)),
     )
 
 
-def largest(found: Sequence[Proposal]) -> tuple[Proposal, ...]:
+def largest(found: Sequence[GroupProposal]) -> tuple[GroupProposal, ...]:
     """As many of the claims as are tested: those that cost little, then the largest groups."""
     first = sorted(found, key=lambda p: (p.cost > _CHEAP, -p.group.order))[:_MOST_CLAIMS]
     return tuple(sorted(first, key=lambda p: -p.group.order))

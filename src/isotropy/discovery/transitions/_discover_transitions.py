@@ -16,7 +16,7 @@ from isotropy.discovery._findings import Findings
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.transitions._group_claim import GroupClaim
+from isotropy.discovery.transitions._group_claim import TransitionClaim
 from isotropy.discovery.transitions._group_test import COVERAGE, group_test
 from isotropy.discovery.transitions._ignored_entries import ignored_entries
 from isotropy.discovery.transitions._propose import TransitionProposals, propose_transitions
@@ -85,7 +85,7 @@ def discover_transitions(
     free = fitted.free_predictor(seed + 1)
     tell(Step(2, 4, "confirming"))
     chains = [proposals.generators[: k + 1] for k in range(len(proposals.generators))]
-    claims = [GroupClaim(chain, data.names, data.n) for chain in chains]
+    claims = [TransitionClaim(chain, data.names, data.n) for chain in chains]
     support = DataSupport(fitted.x, coverage=COVERAGE, seed=seed)
     for claim in claims:
         claim.tested = group_test(
@@ -108,7 +108,7 @@ def discover_transitions(
     return Findings(found, tried, time.perf_counter() - started, notes, trivial)
 
 
-def _correct(claims: Sequence[GroupClaim]) -> None:
+def _correct(claims: Sequence[TransitionClaim]) -> None:
     """Tested in an order that the first part fixed, each counts only if those before stand."""
     largest = 0.0
     for claim in claims:
@@ -119,7 +119,7 @@ def _correct(claims: Sequence[GroupClaim]) -> None:
 
 
 def _not_proposed(
-    proposals: TransitionProposals, claims: Sequence[GroupClaim], data: TransitionData
+    proposals: TransitionProposals, claims: Sequence[TransitionClaim], data: TransitionData
 ) -> list[dict[str, Any]]:
     """The cheapest elements that were not promising."""
     tested = {element for claim in claims for element in claim.elements}
@@ -141,7 +141,7 @@ def _not_proposed(
 
 
 def _untold(
-    claims: Sequence[GroupClaim], proposals: TransitionProposals, data: TransitionData
+    claims: Sequence[TransitionClaim], proposals: TransitionProposals, data: TransitionData
 ) -> list[str]:
     """What the log cannot tell; of what was not proposed, where nothing is confirmed."""
     told = [

@@ -24,7 +24,7 @@ _EXACT = 0.01
 
 
 @dataclass(eq=False)
-class GroupClaim:
+class TransitionClaim:
     """A group that may be a symmetry of transitions.
 
     Args:
@@ -72,7 +72,7 @@ class GroupClaim:
         """What the generators do."""
         return "; and ".join(g.words(self.names) for g in self.generators)
 
-    def is_within(self, other: GroupClaim) -> bool:
+    def is_within(self, other: TransitionClaim) -> bool:
         """Whether another group is larger and contains this one."""
         return len(other.elements) > len(self.elements) and set(self.elements) <= set(
             other.elements

@@ -12,15 +12,15 @@ import numpy as np
 from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
+from isotropy.discovery._data_layout import RowLayout
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
-from isotropy.discovery._layout import Layout
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
 from isotropy.discovery.confirming._free_predictor import sample_losses
 from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.images._group_search_children import TrainedChildren, train_children
-from isotropy.discovery.images._group_search_claims import GroupClaim, listed
+from isotropy.discovery.images._group_search_claims import LayerGroupClaim, listed
 from isotropy.discovery.images._group_search_networks import ComparedNetworks, fit_grid_network
 from isotropy.discovery.images._group_search_space import group_space
 from isotropy.discovery.images._image_data import ImageData
@@ -127,7 +127,7 @@ class _GroupSearch:
         """The claims that stand on the third part of the rows."""
         ranked = trained.ranked
         claims = [
-            GroupClaim(self.space, one.state)
+            LayerGroupClaim(self.space, one.state)
             for one in ranked
             if one.state.groups and one.accuracy >= trained.baseline
         ][:_CLAIMED]
@@ -151,7 +151,10 @@ class _GroupSearch:
         self.tell(Step(self.done, self.planned, f"fitted a network with {state}"))
 
     def _rivals(
-        self, claim: GroupClaim, claims: Sequence[GroupClaim], ranked: Sequence[ScoredChild]
+        self,
+        claim: LayerGroupClaim,
+        claims: Sequence[LayerGroupClaim],
+        ranked: Sequence[ScoredChild],
     ) -> list[State]:
         """The free network, the best with a single group, and what is claimed without all of it.
 
@@ -165,7 +168,7 @@ class _GroupSearch:
         others = [one.state for one in claims if one != claim and not claim.is_within(one)]
         return list(dict.fromkeys([State(), *alone, *others]))
 
-    def _tested(self, claim: GroupClaim, rivals: Sequence[State]) -> ClaimTest:
+    def _tested(self, claim: LayerGroupClaim, rivals: Sequence[State]) -> ClaimTest:
         """The cost against the strongest rival, and the largest p-value against any of them."""
         losses = self.compared.losses(claim.state)
         tests = [
@@ -189,7 +192,7 @@ class _GroupSearch:
         return sample_losses(constant, self.outside.y, "classification")
 
     def _reported(
-        self, claims: Sequence[GroupClaim], tests: Sequence[ClaimTest], fit_models: bool
+        self, claims: Sequence[LayerGroupClaim], tests: Sequence[ClaimTest], fit_models: bool
     ) -> list[Finding]:
         """What is confirmed, in the order of claims: the best on validation rows first."""
         sure = [pair for pair in zip(claims, tests, strict=True) if pair[1].confirmed]
@@ -200,7 +203,7 @@ class _GroupSearch:
         free, _ = self._model(State())
         return [self._with_model(f, claim, free) for f, (claim, _) in zip(found, sure, strict=True)]
 
-    def _finding(self, claim: GroupClaim, test: ClaimTest) -> Finding:
+    def _finding(self, claim: LayerGroupClaim, test: ClaimTest) -> Finding:
         ours, free = (100 * self.compared.accuracy(one) for one in (claim.state, State()))
         return Finding(
             name=claim.name,
@@ -216,7 +219,7 @@ class _GroupSearch:
             interval=test.interval,
             margin=test.margin,
             samples=test.samples,
-            layout=Layout(self.data.image[0], image=self.data.given),
+            layout=RowLayout(self.data.image[0], image=self.data.given),
             notes=(
                 f"fitted to the second part of the rows, mean of {_SEEDS} trainings: accuracy on "
                 f"the {len(self.outside.x)} rows held out {ours:.4g} % with the groups, "
@@ -230,7 +233,7 @@ class _GroupSearch:
         self._fit_one(state)
         return network, spec
 
-    def _with_model(self, finding: Finding, claim: GroupClaim, free: Any) -> Finding:
+    def _with_model(self, finding: Finding, claim: LayerGroupClaim, free: Any) -> Finding:
         model, spec = self._model(claim.state)
         constant = self.seen.constant.expand(len(self.outside.x), -1)
         said = {
@@ -248,7 +251,7 @@ class _GroupSearch:
     def _notes(
         self,
         trained: TrainedChildren,
-        claims: Sequence[GroupClaim],
+        claims: Sequence[LayerGroupClaim],
         tests: Sequence[ClaimTest],
     ) -> list[str]:
         side = self.space.hidden[0][0]
@@ -281,7 +284,7 @@ class _GroupSearch:
         return notes
 
 
-def _tried(claim: GroupClaim, test: ClaimTest) -> dict[str, Any]:
+def _tried(claim: LayerGroupClaim, test: ClaimTest) -> dict[str, Any]:
     return {
         "name": claim.name,
         "method": METHOD,

@@ -7,7 +7,7 @@ import numpy as np
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.confirming._share_of_columns import share_of_columns
-from isotropy.discovery.generators._claims import GeneratorClaim
+from isotropy.discovery.generators._generator_claims import GeneratorClaim
 
 # of the margin: for blocks that nothing suggests, and bases, of which there are many
 _ARBITRARY = 0.4

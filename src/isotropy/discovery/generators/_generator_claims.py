@@ -14,8 +14,8 @@ from torch import Tensor
 
 from isotropy.discovery.generators._algebras import ClassResult
 from isotropy.discovery.generators._charts import Array, combination_text
-from isotropy.discovery.generators._scaling_part import Scaling, recognised, scaling_in
-from isotropy.discovery.generators._search import GeneratorSearch
+from isotropy.discovery.generators._generator_search import GeneratorSearch
+from isotropy.discovery.generators._scaling_part import ScalingPart, recognised, scaling_in
 from isotropy.discovery.generators._snap import SnappedAlgebra
 from isotropy.discovery.generators._translation_part import Translations, translations_in
 from isotropy.groups import Group, embed, orthonormal_span, parse_group
@@ -61,7 +61,7 @@ class GeneratorClaim:
     centre: Array
     result: ClassResult | None
     exact: bool
-    scaling: Scaling | None = None
+    scaling: ScalingPart | None = None
     translations: Translations | None = None
 
     @property
