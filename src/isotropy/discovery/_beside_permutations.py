@@ -28,12 +28,6 @@ def leave_out(
       function has many.
     - Every quadratic form has an SO(p, q) in a basis of its own.
     - What is approximate is not claimed beside what holds exactly.
-
-    Args:
-        moved: The claims, tested; those that are withdrawn are changed.
-        shown: Permutations that hold.
-        arrangement: Positions of the data.
-        smooth: The predictor that they were tested with.
     """
     ring = _is_ring(shown, arrangement)
     for one in moved:

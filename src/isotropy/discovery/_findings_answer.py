@@ -16,9 +16,6 @@ _EXACT = 1e-3  # share of what there is to learn that a model leaves which has l
 def answer(found: Findings) -> str:
     """The best finding, how sure it is and what its model gains; or that there is none.
 
-    Args:
-        found: What a search found.
-
     Example:
         >>> from isotropy.discovery import Finding, Findings
         >>> finding = Finding(

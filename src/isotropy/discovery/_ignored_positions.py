@@ -23,16 +23,7 @@ def ignored_positions(
     level: float,
     seed: int,
 ) -> list[Finding]:
-    """The finding that some positions do not matter: any permutation of them is a symmetry.
-
-    Args:
-        positions: Those that seem not to matter.
-        free: A predictor free of symmetry.
-        outside: Rows to test it on: values are shuffled among them.
-        margin: The largest cost that counts as none.
-        level: Of the test.
-        seed: Of the shuffles.
-    """
+    """The finding that some positions do not matter: any permutation of them is a symmetry."""
     ignored = list(positions)
     a = outside.arrangement
     if len(ignored) < 2 or len(ignored) == a.inputs:

@@ -247,12 +247,6 @@ def array(
 ) -> Field:
     """Nested lists of finite numbers, all of one shape, as an array.
 
-    Args:
-        axes: How many axes it may have.
-        most: How many numbers it may have.
-        integers: Whether they must be whole.
-        square: Whether the last two axes must be of one length.
-
     Example:
         >>> array((2,), 9)([[1, 2], [3, 4.5]])
         array([[1. , 2. ],

@@ -53,9 +53,6 @@ _NOT_FIELDS = ("format", "model", "has_weights", "has_soft_weights")
 def loaded_fields(folder: Path) -> dict[str, Any]:
     """What the arguments of a ``Finding`` are, by a folder.
 
-    Args:
-        folder: Where ``Finding.save`` wrote it, or anybody something else.
-
     Raises:
         ValueError: If a file in it is missing or damaged, or another version wrote it.
     """

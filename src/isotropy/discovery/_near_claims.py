@@ -61,15 +61,6 @@ def offered(
     That is the free predictor, and every model of a symmetry that is confirmed: a one-sided test
     of paired losses on the rows held out, with Holm's correction over the findings. Being as good
     is not enough, for then nothing is gained by a symmetry that does not hold.
-
-    Args:
-        claims: Those that are ``standing``.
-        seen: The rows that all models are fitted to.
-        outside: The rows held out.
-        free: A predictor free of symmetry, fitted to the rows seen.
-        rivals: Findings that are confirmed.
-        level: The chance of offering anything that does not predict better.
-        seed: Of the fits.
     """
     models = [one.model for one in rivals]
     models += [one.soft.model for one in rivals if one.soft is not None]
@@ -117,15 +108,6 @@ def soft_offer(
 
     Where the models are linear the free predictor, which may have trees, is the linear one if that
     is better: what is gained is to be the symmetry's, not that of a simpler model.
-
-    Args:
-        strict: A model that has the symmetry, fitted to the rows seen.
-        spec: Its description.
-        seen: The rows that all models are fitted to.
-        outside: The rows to compare on.
-        free: The free predictor.
-        rivals: Losses of other models to be better than.
-        seed: That of the strict fit.
     """
     soft, described = fit_soft_model(
         strict, spec, seen.x, seen.y, seen.task, groups=seen.groups, seed=seed

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 def finding_html(finding: Finding) -> str:
     """One finding: its name, what it does, how sure it is and what its model gains.
 
-    Args:
-        finding: The finding.
-
     Example:
         >>> from isotropy.discovery import Finding
         >>> print(finding_html(Finding("S(3)", "S(3)", "any permutation", "swaps")))
@@ -32,9 +29,6 @@ def finding_html(finding: Finding) -> str:
 
 def findings_html(found: Findings) -> str:
     """All findings as a table under the answer, and what else there is to know.
-
-    Args:
-        found: What a search found.
 
     Example:
         >>> from isotropy.discovery import Findings

@@ -69,11 +69,7 @@ class Plan:
         )
 
     def timed(self, progress: ProgressCallback | None) -> ProgressCallback:
-        """A callback that adds how long it will still take, and logs the plan when work begins.
-
-        Args:
-            progress: Told of each step.
-        """
+        """A callback that adds how long it will still take, and logs the plan when work begins."""
         started = time.monotonic()
         told: list[bool] = []
 

@@ -12,13 +12,7 @@ _MUCH_LEFT, _NOTHING = 0.05, 0.95
 
 
 def predictor_notes(free: FreePredictor, fitted: TaskData, outside: TaskData) -> list[str]:
-    """What kind of predictor there is, and how much it leaves.
-
-    Args:
-        free: A predictor free of symmetry.
-        fitted: The rows that it was fitted to.
-        outside: The rows that claims are tested on.
-    """
+    """What kind of predictor there is, and how much it leaves."""
     what = "entropy" if fitted.task == "classification" else "variance"
     with torch.no_grad():
         losses = [

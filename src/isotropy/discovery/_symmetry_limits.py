@@ -73,10 +73,6 @@ of at most 262144 dimensions, not 1000000000 at position 0
 def bounded_rep(text: str, group: Group) -> Rep:
     """A representation of a group from its text, if it is not too large.
 
-    Args:
-        text: As ``str`` writes it.
-        group: What it is of.
-
     Raises:
         ValueError: If it does not parse, or is too large.
 

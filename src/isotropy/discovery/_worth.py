@@ -31,15 +31,7 @@ Refit = Callable[[TaskData], nn.Module | None]
 def with_worth(
     finding: Finding, seen: TaskData, outside: TaskData, rival: FreePredictor, seed: int = 0
 ) -> Finding:
-    """A finding with how its model compares, how exact it is, and examples of its action.
-
-    Args:
-        finding: The finding; one without a model gets examples alone.
-        seen: The rows that its model and the rival were fitted to.
-        outside: The rows held out.
-        rival: A predictor free of the symmetry.
-        seed: Of the elements of the group.
-    """
+    """A finding with how its model compares, how exact it is, and examples of its action."""
     finding = replace(finding, examples=_examples(finding, outside, seed))
     if finding.model is None:
         return finding
@@ -81,16 +73,7 @@ def with_curve(
     outside: TaskData,
     seed: int = 0,
 ) -> Finding:
-    """A finding whose comparison has a curve: models fitted to fewer rows.
-
-    Args:
-        finding: One that has a comparison.
-        refit: Fits a model with the symmetry to some rows; None where it cannot.
-        free_of: Fits the predictor that it is compared with.
-        seen: The rows that its model was fitted to.
-        outside: The rows to compare on.
-        seed: Of the draw of rows.
-    """
+    """A finding whose comparison has a curve: models fitted to fewer rows."""
     told = finding.comparison
     assert told is not None
     order = torch.randperm(len(seen.x), generator=make_generator(seed)).numpy()

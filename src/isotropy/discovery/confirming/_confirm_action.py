@@ -171,17 +171,6 @@ def cost_of_average(
     ones than f_sym, so that their chance does not count as cost. The claim must pass both tests,
     and the one that it passes with more difficulty is returned.
 
-    Args:
-        free: Predictions f, shape (N, k).
-        averaged: Predictions f_sym, shape (1, N, k), or two of them from different elements,
-            shape (2, N, k).
-        y: Targets, shape (N, k) or (N,).
-        constant: What a constant predictor predicts, shape (k,).
-        loss: As ``confirm`` takes it.
-        margin: The largest effect that still counts as a symmetry.
-        level: The largest p-value that confirms.
-        groups: Which samples belong together, shape (N,).
-
     Raises:
         ValueError: If shapes do not fit, or there are fewer than 20 samples or groups.
 
@@ -234,11 +223,6 @@ def cost_of_average(
 def untested(margin: float, level: float, samples: int = 0) -> ClaimTest:
     """The test of a claim of which the data tell nothing: it is not confirmed.
 
-    Args:
-        margin: The margin that it would have been tested with.
-        level: The level.
-        samples: How many samples there were.
-
     Example:
         >>> untested(0.05, 0.05).p_value
         1.0
@@ -249,11 +233,6 @@ def untested(margin: float, level: float, samples: int = 0) -> ClaimTest:
 
 def why_untested(tested: Tensor, groups: Tensor | None, reach: float) -> str:
     """Why too little of the data has images within the data, or nothing.
-
-    Args:
-        tested: Which inputs have images, shape (N,).
-        groups: Which inputs belong together, shape (N,).
-        reach: How far the images are, in distances between data.
 
     Example:
         >>> why_untested(torch.arange(100) < 30, None, 1.0)

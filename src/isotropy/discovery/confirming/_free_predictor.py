@@ -73,13 +73,7 @@ class FreePredictor:
         return self.kind.startswith(("quadratic", "a polynomial of degree 2"))
 
     def share_left(self, x: Tensor, y: Tensor, task: Task) -> float:
-        """The loss on some rows, as a share of the constant's.
-
-        Args:
-            x: Inputs, shape ``(N, n)``.
-            y: Targets, shape ``(N, k)``, or classes ``(N,)``.
-            task: What the targets are.
-        """
+        """The loss on some rows, as a share of the constant's."""
         with torch.no_grad():
             predictions = (self.predict(x), self.constant.expand(len(x), -1))
         mine, worst = (float(sample_losses(p, y, task).mean()) for p in predictions)
@@ -87,13 +81,7 @@ class FreePredictor:
 
 
 def sample_losses(prediction: Tensor, y: Tensor, task: Task) -> Tensor:
-    """The loss of each row: squared error summed over outputs, or the cross-entropy in nats.
-
-    Args:
-        prediction: Shape ``(N, k)``.
-        y: Targets, shape ``(N, k)``, or classes ``(N,)``.
-        task: Which of the two.
-    """
+    """The loss of each row: squared error summed over outputs, or the cross-entropy in nats."""
     if task == "classification":
         return functional.cross_entropy(prediction.double(), y, reduction="none")
     return (prediction.double() - y.double()).square().sum(-1)
@@ -194,9 +182,6 @@ def fit_free_predictor(
 def quadratic_terms(x: Tensor) -> Tensor:
     """All products x_i x_j with i ≤ j, ordered by (i, j); shape ``(N, n(n+1)/2)``.
 
-    Args:
-        x: Shape ``(N, n)``.
-
     Example:
         >>> quadratic_terms(torch.tensor([[2.0, 3.0]]))
         tensor([[4., 6., 9.]])
@@ -217,15 +202,7 @@ def held_out_rows(
     *,
     least: int = 1,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to fit and rows to hold out, groups kept whole, each in random order.
-
-    Args:
-        count: How many rows there are.
-        share: How many of them, or of the groups, to hold out.
-        groups: Which rows belong together.
-        rng: Draws them.
-        least: The fewest to hold out.
-    """
+    """Rows to fit and rows to hold out, groups kept whole, each in random order."""
     units = np.arange(count) if groups is None else np.unique(groups, return_inverse=True)[1]
     number = int(units.max()) + 1
     held = min(max(least, round(share * number)), number - 1)
@@ -364,13 +341,6 @@ def _fit_network(
 
 def with_trees(x: Tensor, y: Tensor, predict: Predict, task: Task, seed: int) -> Predict:
     """A predictor with boosted trees grown on what it leaves, output by output.
-
-    Args:
-        x: Inputs, shape ``(N, n)``.
-        y: Targets, shape ``(N, k)``, or classes ``(N,)``.
-        predict: The predictor.
-        task: What the targets are.
-        seed: Of the trees.
 
     For classes what is left is their indicators less the probabilities: one step of boosting
     beyond the predictor's logits.

@@ -27,9 +27,6 @@ def joint_p_values(tests: Sequence[ClaimTest]) -> Floats:
     with R the correlations of the tests' values over rows. Tests of other rows than most are added
     up, as in Holm's correction, which is never less than this.
 
-    Args:
-        tests: The tests; those without values are added up.
-
     Example:
         >>> from isotropy.discovery.confirming._claim_test import claim_test
         >>> rng = np.random.default_rng(0)

@@ -112,13 +112,6 @@ def fit_kernel(
 ) -> Callable[[Tensor], Tensor]:
     """Kernel regression, or softmax regression on the kernel's leading functions.
 
-    Args:
-        x: Inputs, shape ``(N, channels·n)``.
-        y: Targets, shape ``(N, k)``, or classes ``(N,)``.
-        choice: The kernel.
-        channels: Columns at each position.
-        classes: How many classes there are, where there are any.
-
     Returns:
         From inputs to values, or logits; differentiable.
 
@@ -210,12 +203,6 @@ def _class_weights(gram: Tensor, y: Tensor, classes: int, ridge: float) -> tuple
     """Weights of landmarks and offsets of softmax regression on their leading eigenfunctions.
 
     A fifth of the rows choose the penalty.
-
-    Args:
-        gram: The kernel between rows and landmarks, which are the first rows, ``(N, L)``.
-        y: Classes, ``(N,)``.
-        classes: How many there are.
-        ridge: The penalty of least squares, a share of the mean of the diagonal.
     """
     inner = gram[: gram.shape[1]]
     values, vectors = torch.linalg.eigh((inner + inner.mT) / 2)

@@ -19,12 +19,6 @@ def share_of_columns(
 
     Values of two rows differ by twice their variance, hence the half. All columns together do all.
 
-    Args:
-        free: A predictor.
-        rows: Rows that it was not fitted to.
-        columns: Which columns, shape (n,).
-        seed: Of the exchange.
-
     Example:
         >>> x = np.random.default_rng(0).normal(size=(4000, 4))
         >>> rows = TaskData.of(x, x.sum(1), None, None)

@@ -83,13 +83,6 @@ def compare_soft(
     The test is that of ``claim_test``, one-sided and of paired differences. Where there are
     rivals the soft model must be better than each: the p-value is the largest.
 
-    Args:
-        soft: Losses of the soft model, shape (n,).
-        strict: Those of the strict one.
-        free: Those of the free one.
-        rivals: Those of other models to be better than, shape (k, n).
-        groups: Which samples belong together, shape (n,); each group counts once.
-
     Raises:
         ValueError: If the lengths differ, or a loss is not finite.
 

@@ -184,15 +184,6 @@ def algebras(
 ) -> list[ClassResult]:
     """What of a class leaves a function as it is: exactly, and less exactly, where both are.
 
-    Args:
-        samples: The function.
-        chart: What moves.
-        output: How outputs move with it.
-        affine: Whether to look for translations, too.
-        symplectic: Whether only canonical transformations count.
-        margin: What counts as small.
-        seed: Of resampling.
-
     Returns:
         At least one; without a null space where nothing stands out.
     """

@@ -23,13 +23,6 @@ def margin_of(
     the data suggest the blocks that move, it is less than half of that: there are many ways to cut
     columns into blocks, and some direction in one of them matters little. So there are to choose a
     basis: in some, whatever is nearly quadratic is nearly as a length is.
-
-    Args:
-        claim: The claim.
-        free: A predictor.
-        rows: Rows that it was not fitted to.
-        margin: The share.
-        seed: Of the exchange.
     """
     moved = np.abs(claim.rows).max((0, 2)) > 1e-9
     share = share_of_columns(free, rows, moved, seed)

@@ -56,10 +56,6 @@ def condition(x: ArrayLike, blocks: ColumnBlocks | None) -> Conditioned:
     within a factor of ten of each other are divided by one number, so that their coordinates stay
     the user's up to a factor; where they spread further, each coordinate has its own.
 
-    Args:
-        x: Inputs, (N, n).
-        blocks: Blocks of columns on which a group acts alike, if any.
-
     Raises:
         ValueError: If the inputs are no finite table or have another number of columns.
 
@@ -95,9 +91,6 @@ def rounding_errors(x: ArrayLike) -> Array:
     digits, are taken as rounded there; others as rounded by their floating-point format, single
     precision if all values have one.
 
-    Args:
-        x: Inputs as they were read, (N, n).
-
     Example:
         >>> errors = rounding_errors([[1.25, 1.25], [0.5, 0.1234567891234]])
         >>> (errors * np.sqrt(12)).round(4).tolist()
@@ -127,10 +120,6 @@ def invisible_combinations(x: ArrayLike, names: Sequence[str]) -> tuple[str, ...
     A combination counts as constant if it varies by no more than the rounding of the data explains,
     or than a thousandth of what its columns do. With fewer than three samples for each column, only
     constant columns are named.
-
-    Args:
-        x: Inputs as they were read, (N, n).
-        names: The names of the columns.
 
     Raises:
         ValueError: If the inputs are no finite table or there are not as many names as columns.
@@ -166,10 +155,6 @@ def invisible_combinations(x: ArrayLike, names: Sequence[str]) -> tuple[str, ...
 
 def unit_problem(x: ArrayLike, names: Sequence[str]) -> str | None:
     """A sentence if columns have units of wildly different size, a factor of a million or more.
-
-    Args:
-        x: Inputs as they were read, (N, n).
-        names: The names of the columns.
 
     Raises:
         ValueError: If the inputs are no finite table or there are not as many names as columns.

@@ -44,19 +44,6 @@ def confirm_discrete(
     Only inputs whose image lies where there are data count. Where these are fewer than 20 or than
     half, or the images are all near by, it cannot be told. P-values are Holm's over all that can.
 
-    Args:
-        predict: The free predictor, (N, n) to (N, k), fitted to other samples.
-        x: Inputs, shape (N, n).
-        y: Targets, shape (N, k) or (N,).
-        candidates: Elements on rows, as ``candidates_for_rows`` gives them.
-        outputs: ρ_out(h) of each, shape (k, k), None for outputs that stay; all stay by default.
-        support: Where the data are that the predictor was fitted to.
-        constant: What a constant predictor predicts, shape (k,).
-        loss: As ``confirm`` takes it.
-        margin: The largest effect that still counts as a symmetry.
-        level: The chance of confirming anything false.
-        groups: Which samples belong together, shape (N,).
-
     Raises:
         ValueError: If shapes do not fit, or a number is not finite.
 

@@ -206,16 +206,6 @@ class ContinuousClaims:
 
         Only where none was: what is confirmed has been chosen among claims about the same columns.
         Translations and scalings have no model that can be softened.
-
-        Args:
-            tested: All claims, tested.
-            free: The predictor that they were tested with.
-            fitted: The rows that it was fitted to.
-            seen: All rows but those of the test.
-            outside: The rows of the test.
-            margin: The wide margin.
-            level: The chance that one that stands costs more.
-            seed: Of random group elements and models.
         """
         if any(one.action.test.confirmed for one in tested):
             return []
@@ -264,18 +254,7 @@ class ContinuousClaims:
         fit_models: bool,
         seed: int,
     ) -> tuple[list[Finding], list[dict[str, Any]]]:
-        """What stands, and a line for each claim that was tested.
-
-        Args:
-            tested: All claims, tested.
-            free: The predictor that they were tested with.
-            seen: All rows but those of the test.
-            outside: The rows of the test.
-            rival: A predictor fitted to the rows seen, which models are compared with, where there
-                are any.
-            fit_models: Whether to fit models.
-            seed: Of these.
-        """
+        """What stands, and a line for each claim that was tested."""
         standing = _shown([one for one in tested if one.action.test.confirmed])
         rival = rival or free
         found = [

@@ -29,11 +29,6 @@ def fit_continuous_model(
 ) -> tuple[StandardisedModel | TranslationInvariantModel, dict[str, Any]]:
     """Fit an EMLP that has a symmetry exactly; of what translations leave, where there are any.
 
-    Args:
-        claim: The symmetry.
-        data: Rows to fit to.
-        seed: Of weights and batches.
-
     Returns:
         The model, in units of the data and in evaluation mode, and the description that
         ``build_model`` makes its like from.

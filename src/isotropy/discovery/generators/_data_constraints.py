@@ -71,9 +71,6 @@ class DataConstraints:
     def gradients(self, x: ArrayLike) -> Array:
         """Normals of the surface, as long as the polynomials make them.
 
-        Args:
-            x: Inputs in the units of those the constraints were found on, (N, n).
-
         Returns:
             Gradients, of shape (N, count, n).
 
@@ -92,11 +89,6 @@ class DataConstraints:
 
     def sentences(self, names: Sequence[str], shift: Array, scale: Array) -> tuple[str, ...]:
         """The constraints in the user's units, as E1² − px1² − py1² − pz1² = 0.011.
-
-        Args:
-            names: The names of the columns.
-            shift: What was taken from the user's inputs, (n,).
-            scale: What they were divided by after that, (n,).
 
         Example:
             >>> angle = np.linspace(0.0, 6.0, 50)

@@ -66,13 +66,7 @@ def _factor(name: str) -> str:
 
 
 def title_and_detail(generators: Array, identity: Identity, is_simple: bool) -> tuple[str, str]:
-    """The group in prose, and how it acts.
-
-    Args:
-        generators: In the user's coordinates, of shape (D, d, d).
-        identity: What the algebra was identified as.
-        is_simple: Whether the generators are of simple numbers.
-    """
+    """The group in prose, and how it acts."""
     if identity.group is None:
         return _unnamed(generators, identity.name, is_simple)
     expression = str(identity.group)

@@ -109,13 +109,7 @@ class GeneratorClaim:
 def claims_of(
     search: GeneratorSearch, names: tuple[str, ...], outputs: int
 ) -> list[GeneratorClaim]:
-    """What a search claims, the largest algebras first: exact ones, one that nearly holds, shifts.
-
-    Args:
-        search: What was found.
-        names: Of the columns.
-        outputs: The number m of outputs.
-    """
+    """What a search claims, the largest algebras first: exact ones, an approximate one, shifts."""
     claims = [_algebra_claim(result, search, names, outputs) for result in search.candidates]
     several = len(search.combinations) > 1 and not search.fit.is_linear
     if several and not any(_moves_along(c, search.along) for c in claims):

@@ -98,16 +98,6 @@ def search_generators(
 ) -> GeneratorSearch:
     """Fit a smooth function to the data and find its Lie algebra in each class of actions.
 
-    Args:
-        data: The part of the data to look at.
-        blocks: Columns that move alike: their number, or which.
-        affine: Whether to look for translations.
-        output: How outputs move; by default every way that fits is tried.
-        symplectic: Whether only canonical transformations count.
-        model: A function to look at instead of one that is fitted.
-        margin: What a symmetry may cost.
-        seed: Of the fit.
-
     Raises:
         CannotTell: If the data do not allow an answer.
     """

@@ -33,14 +33,7 @@ class ScalingPart:
 def scaling_in(
     result: ClassResult, generators: Array, rep_in: Rep, rep_out: Rep
 ) -> ScalingPart | None:
-    """The scaling of all blocks, if it is among the generators.
-
-    Args:
-        result: The class of actions.
-        generators: Linear, as they act on a block, ``(D, d, d)``.
-        rep_in: How the group acts on inputs.
-        rep_out: How it acts on outputs.
-    """
+    """The scaling of all blocks, if it is among the generators."""
     columns, d = result.chart.columns, generators.shape[1]
     flat = generators.reshape(len(generators), -1)
     one = np.eye(d).ravel()
@@ -68,11 +61,7 @@ def spanned(matrices: Array) -> Array:
 
 
 def recognised(group: Group) -> Group:
-    """The catalogue's group in its place, where a group is one.
-
-    Args:
-        group: A Lie group of matrices.
-    """
+    """The catalogue's group in its place, where a group is one."""
     found = identify(group)
     if found.group is None:
         return group

@@ -78,10 +78,6 @@ class SmoothFit:
 def values_and_jacobian(function: Smooth, x: Tensor) -> tuple[Tensor, Tensor]:
     """The values of a function at some points, and its Jacobians there.
 
-    Args:
-        function: ``(N, n)`` to ``(N, m)``, row by row.
-        x: Shape ``(N, n)``.
-
     Example:
         >>> values_and_jacobian(lambda x: x.square(), torch.tensor([[3.0]]))
         (tensor([[9.]]), tensor([[[6.]]]))

@@ -25,12 +25,6 @@ _GREATEST_DENOMINATOR = 12
 def tidied(x: Array, errors: Array, terms: IntArray, coefficients: Array) -> Array:
     """Coefficients with zeros and small whole numbers where the samples do not speak against it.
 
-    Args:
-        x: Samples, (N, n).
-        errors: The error of each value.
-        terms: The terms.
-        coefficients: Their coefficients, up to a common factor, (P,).
-
     Returns:
         Coefficients, the first of which is not negative.
     """

@@ -108,10 +108,6 @@ def _split(x: Array, values: Array, labels: Array, count: int) -> WeightSpaces |
 def toral_candidates(matrices: Array, error: float) -> Iterator[Array]:
     """Exactly commuting semisimple matrices near given ones, the simplest weights first.
 
-    Args:
-        matrices: Nearly commuting, independent, of shape (k, d, d).
-        error: How far off they may be.
-
     Yields:
         Orthonormal bases of shape (k, d, d): with weights of fractions of growing height, each for
         the splittings from the coarsest on; then with those of the smallest weights zero that the

@@ -31,19 +31,6 @@ def discover_images(
 ) -> Findings:
     """Find which motions of images leave their targets, and which layers may commute with them.
 
-    Args:
-        data: Images, and classes, numbers or images as targets.
-        candidates: Groups of permutations of the pixels to try as well.
-        margin: The largest cost that still counts as a symmetry.
-        level: The chance of confirming anything false.
-        fit_models: Whether to fit a model with each symmetry that is found.
-        some_layers: Whether claims about the first layers of a network alone are findings, or
-            notes only: they are no symmetries of the task.
-        seed: Of splits, networks and random group elements.
-        patience: How long to go on; what is sure by then is returned. By default as long as it
-            takes.
-        progress: Told what is being done.
-
     Example:
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)

@@ -69,15 +69,6 @@ def train_children(
 ) -> TrainedChildren:
     """Search, each child trained on four fifths of the rows and told by the others.
 
-    Args:
-        data: All rows of the search.
-        space: What to range over.
-        study: The path of an SQLite file or the URL of a database, or None.
-        strategy: Its name.
-        children: How many to train at most.
-        seed: Of strategy, children and the rows that they are told by.
-        tell: Told how far it is.
-
     Raises:
         ValueError: If an option is out of range, the study is of another search, or it holds no
             network without groups.

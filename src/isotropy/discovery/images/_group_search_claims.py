@@ -84,11 +84,7 @@ class LayerGroupClaim:
         return int(self.group.order())
 
     def layers(self, classes: int) -> tuple[dict[str, Any], ...]:
-        """A row of plain values for each layer.
-
-        Args:
-            classes: How many the last layer tells apart.
-        """
+        """A row of plain values for each layer."""
         grids = self.space.grids(self.state)
         rows = []
         for number, labels in enumerate(grid_sharing(self._transformations(), grids)):

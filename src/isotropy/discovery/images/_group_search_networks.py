@@ -25,12 +25,6 @@ def fit_grid_network(
 ) -> tuple[GridNetwork, dict[str, Any]]:
     """Train the network of a state.
 
-    Args:
-        data: What to train on.
-        space: What the state is of.
-        state: Its groups and widths.
-        seed: Of weights, held-out rows and batches.
-
     Returns:
         The network in evaluation mode, and its description for ``build_model``.
 

@@ -51,13 +51,6 @@ class SearchProgress:
     ) -> SearchProgress:
         """With the best child that a study holds already.
 
-        Args:
-            child: Trains networks.
-            tell: Whom to tell.
-            study: Where the study is, or None.
-            name: Of the study.
-            space: What it ranges over.
-
         Raises:
             ConnectionError: If the database cannot be reached.
         """

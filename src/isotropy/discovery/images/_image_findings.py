@@ -32,16 +32,7 @@ def image_finding(
     layers: LayerProposals | None,
     seed: int,
 ) -> Finding:
-    """A finding without a model.
-
-    Args:
-        claim: What is claimed.
-        test: Its test.
-        data: The data.
-        outside: Rows of which some are shown, moved.
-        layers: What the evidence says of layers.
-        seed: Of the motions shown.
-    """
+    """A finding without a model."""
     numbers: dict[str, Any] = {
         "approximate": test.interval[0] > _EXACT,
         "confirmed": True,

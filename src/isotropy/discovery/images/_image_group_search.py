@@ -58,18 +58,6 @@ def discover_groups(
     group, and to those of other claims that lack one of its groups. Where no single group was
     tried, those that the set is made of stand for the best.
 
-    Args:
-        data: Images and classes.
-        names: Of the grid transformations that sets are made of; by default all that act.
-        study: The path of an SQLite file or the URL of a database that keeps what is trained.
-        strategy: ``"lattice"``, ``"dqn"``, ``"random"`` or ``"tpe"``.
-        children: How many networks to train on the first part at most; by default 60.
-        margin: The largest cost that still counts as a symmetry.
-        level: The chance of confirming anything false.
-        fit_models: Whether to fit a model with each set that is found.
-        seed: Of splits, networks and strategy.
-        progress: Told what is being done.
-
     Raises:
         ValueError: If images are too large, a transformation is unknown or does not act on them,
             or the study is of other data, groups or another seed.

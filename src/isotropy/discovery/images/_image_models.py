@@ -76,12 +76,7 @@ class ImageModels:
         self._free: dict[tuple[int, int], nn.Module] = {}
 
     def of(self, claim: Motions | LayerClaim, *, curve: bool = False) -> FittedModel:
-        """The model of a claim.
-
-        Args:
-            claim: What it shall have.
-            curve: Whether to fit to fewer rows as well, where that does not take long.
-        """
+        """The model of a claim."""
         model, spec = self._fitted(claim, self._seen)
         free = self._free_one(claim, self._seen)
         strict_said, free_said = (outputs_of(one, self._outside.x) for one in (model, free))

@@ -191,13 +191,7 @@ def outcome(data: ImageData) -> str:
 
 
 def moved_at_random(symmetry: Symmetry, rng: torch.Generator, x: Tensor) -> Tensor:
-    """Each row moved by an element of its own.
-
-    Args:
-        symmetry: A group of permutations and its action on rows.
-        rng: Draws the elements.
-        x: Rows, shape (N, d_in).
-    """
+    """Each row moved by an element of its own."""
     return _moved(x, _drawn(symmetry, rng, len(x)))
 
 

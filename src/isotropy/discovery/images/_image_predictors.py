@@ -58,13 +58,7 @@ def network_spec(
 
 
 def made_image_network(spec: dict[str, Any], data: ImageData | None, seed: int) -> ImageNetwork:
-    """A network at random, in the units of these images.
-
-    Args:
-        spec: As ``network_spec`` has it.
-        data: What means and scales of channels are taken from; None to leave them at 0 and 1.
-        seed: Of the weights.
-    """
+    """A network at random, in the units of these images."""
     arguments = {name: value for name, value in spec.items() if name != "kind"}
     with torch.random.fork_rng([]):
         torch.set_rng_state(make_generator(seed).get_state())
@@ -96,15 +90,6 @@ def fit_image_network(
 ) -> tuple[ImageNetwork, dict[str, Any], float]:
     """Train a network with these paths.
 
-    Args:
-        data: What to train on.
-        paths: The paths of each layer.
-        seed: Of weights, held-out rows and batches: networks with one seed see the same.
-        group: The point group of "group_conv".
-        averaged: Motions that the network is averaged over in evaluation mode.
-        augment: Moves a batch of rows, and targets that are images, at random.
-        told: Called after each epoch.
-
     Returns:
         The network in evaluation mode, its description, and its loss on held-out rows.
 
@@ -129,11 +114,6 @@ def gone_on(network: ImageNetwork, data: ImageData, seed: int) -> tuple[ImageNet
     """A network that goes on from a trained one, free of the motions that this is averaged over.
 
     It knows what the symmetric network has learned, and unlearns the symmetry where that helps.
-
-    Args:
-        network: The trained network.
-        data: What to go on with.
-        seed: Of held-out rows and batches: the same rows are held out.
 
     Returns:
         The network in evaluation mode, and its loss on held-out rows.
@@ -220,11 +200,6 @@ def rivals(
 
     A claim about turns is thus held against networks that have learned as much as one can that
     commutes with shifts, and not just against free ones, that may have learned little.
-
-    Args:
-        fitted: All predictors fitted so far.
-        parts: What the motions of the claim are made of.
-        depth: How many layers they are claimed for.
 
     Returns:
         The rivals, each once, the best first.

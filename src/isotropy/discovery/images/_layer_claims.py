@@ -129,12 +129,7 @@ class LayerProposals:
     grid: tuple[int, int]
 
     def claims(self, path: ImagePath, within: int = DEPTH) -> list[LayerClaim]:
-        """The claims about a path, the boldest first; fewer layers where that costs too much.
-
-        Args:
-            path: "conv" or "group_conv".
-            within: The most layers to claim.
-        """
+        """The claims about a path, the boldest first; fewer layers where that costs too much."""
         learned = self.depths.get(path, 0)
         depth, found = min(learned, within), []
         while depth:
@@ -170,11 +165,6 @@ def propose_layers(data: ImageData, seed: int, told: Callable[[str, Step], None]
 
     For shifts a layer has a "factored" and a "conv" path, for turns of square images a
     "group_conv" path as well.
-
-    Args:
-        data: What to learn from.
-        seed: Of rows, weights and batches.
-        told: Called with words and a step, epoch by epoch.
     """
     some = data.at_most(_ROWS, seed)
     _, height, width = data.image

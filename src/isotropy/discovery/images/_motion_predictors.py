@@ -107,12 +107,7 @@ class MotionPredictors:
         self.strict[depth] = network
 
     def build_for(self, motions: Motions, shifted: bool) -> None:
-        """Train a network with a symmetry, where those that there are do not speak for it.
-
-        Args:
-            motions: The symmetry: turns and mirrors, with all shifts or none.
-            shifted: Whether shifts cost little, so that all layers may be convolutions.
-        """
+        """Train a network with a symmetry, where those that there are do not speak for it."""
         wanted = motions.parts | (SHIFTS if shifted else frozenset())
         about = motions.about_centre
         if not about or wanted in self._built or not self.is_alike(motions):

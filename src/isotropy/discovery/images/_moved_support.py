@@ -27,13 +27,6 @@ def told_apart(data: ImageData, motions: Motions, seed: int, *, wherever: bool =
     is known. The identity is among the motions, so that of a group of n elements the most is
     1 − 1/(2n): three quarters for a mirror.
 
-    Args:
-        data: Images.
-        motions: What moves them.
-        seed: Of motions, weights and batches.
-        wherever: Whether things may lie anywhere in an image: then a network of convolutions is
-            asked, too, and the better of the two counts.
-
     Example:
         >>> import numpy as np
         >>> from isotropy.discovery.images._image_motions import usual_motions

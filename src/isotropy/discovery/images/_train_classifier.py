@@ -43,15 +43,6 @@ def train_network(
     them best; where they are numbers, the network is trained in standard units, and has to be
     able to ``rescale``.
 
-    Args:
-        network: From rows of pixels to logits or numbers.
-        head: Its last layer.
-        data: What to train on.
-        rng: Draws held-out rows and batches.
-        augment: Moves a batch of rows, and targets that are images, at random.
-        told: Called with the number of epochs done and that of all.
-        share: How much of the usual schedule to go through, with steps as much smaller.
-
     Returns:
         The mean loss on the held-out rows.
 
@@ -149,12 +140,6 @@ def doubtful_losses(said: Tensor, y: Tensor, constant: Tensor, seen: int) -> Ten
 
     After so many rows without an error, the next may still be one (Laplace's rule of succession).
     A single row that is wrong and sure of it would otherwise outweigh all others in a test.
-
-    Args:
-        said: Logits, shape (n, classes).
-        y: Classes, shape (n,).
-        constant: The logits of a constant prediction, shape (classes,).
-        seen: How many rows the predictor was chosen by.
 
     Example:
         >>> said, constant = torch.tensor([[50.0, -50.0]]), torch.zeros(2)

@@ -43,16 +43,6 @@ def held_against_subgroups(
     it is better by more than the margin, than a network with the larger group and than the free
     predictor averaged over that, the larger group does not hold. Only where the free predictor
     leaves more than the margin.
-
-    Args:
-        claims: Those that are confirmed.
-        free: The predictor that they were confirmed with.
-        seen: The rows to fit networks to.
-        outside: The rows to compare them on, which no other part has seen.
-        data: All of the data, for names.
-        margin: The largest cost that counts as a symmetry.
-        level: Of the tests.
-        seed: Of networks and random elements.
     """
     if free.share_left(outside.x, outside.y, outside.task) <= margin:
         return list(claims)

@@ -28,16 +28,6 @@ def average_test(
     classes it does: where they are nearly separable logits have no scale, and what a cross-entropy
     would lose without that gain is anybody's guess.
 
-    Args:
-        predicted: What a free predictor says, shape (N, k).
-        averages: Two averages of it over random elements, shape (2, N, k), or one.
-        y: Targets.
-        task: What these are.
-        constant: What a constant says, shape (k,).
-        margin: The largest cost that counts as a symmetry.
-        level: The largest p-value that confirms.
-        groups: Which rows belong together.
-
     Example:
         >>> import torch
         >>> y = torch.randn(90, 1, generator=torch.Generator().manual_seed(0)).double()
@@ -62,12 +52,6 @@ def costs_of_average(
     Of numbers that is (y − f_sym)·(f − f_sym), which is zero on average where the symmetry holds,
     whatever the errors of f, if inputs are distributed alike along orbits. Where f_sym is a mean
     over random elements, its two factors have different ones.
-
-    Args:
-        predicted: Predictions f, shape (N, k).
-        averages: Predictions f_sym, shape (1 or 2, N, k).
-        y: Targets.
-        task: What these are.
 
     Example:
         >>> import torch

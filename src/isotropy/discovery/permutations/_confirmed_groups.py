@@ -45,12 +45,7 @@ class ConfirmedGroups:
     seed: int
 
     def shown(self, patience: Patience, *, with_networks: bool) -> list[PermutationClaim]:
-        """Those to report: no group beside a larger one that holds as well.
-
-        Args:
-            patience: How long to go on.
-            with_networks: Whether groups are held against networks with smaller ones.
-        """
+        """Those to report: no group beside a larger one that holds as well."""
         confirmed = [claim for claim in self.claims if claim.confirmed]
         confirmed = self._exact(confirmed)
         shown = [c for c in confirmed if not any(c.is_within(other) for other in confirmed)]

@@ -51,15 +51,7 @@ class ConvolutionClaim:
         margin: float,
         level: float,
     ) -> ClaimTest:
-        """Hold the least-squares map that shares against the free predictor.
-
-        Args:
-            free: The free predictor.
-            fitted: The rows that both are fitted to.
-            outside: The rows to test on.
-            margin: The largest cost that counts as a symmetry.
-            level: The largest p-value that confirms.
-        """
+        """Hold the least-squares map that shares against the free predictor."""
         weight, offset = self.fit(fitted)
         losses = [
             sample_losses(prediction, outside.y, outside.task).numpy()
@@ -79,15 +71,7 @@ class ConvolutionClaim:
         free: FreePredictor,
         fit_models: bool,
     ) -> Finding:
-        """What is reported where the test stands.
-
-        Args:
-            test: The test, its p-value adjusted.
-            seen: All rows but those of the test.
-            outside: The rows of the test.
-            free: The free predictor, to compare with.
-            fit_models: Whether to fit a layer that shares.
-        """
+        """What is reported where the test stands."""
         group = "Trivial(1)" if self.name.group is None else str(self.name.group)
         finding = Finding(
             name=self.name.name,
@@ -131,10 +115,6 @@ class ConvolutionClaim:
 
 def convolution_claim(coloured: PolynomialColours, data: TaskData) -> ConvolutionClaim | None:
     """A convolution with ends, if the coefficients of a linear fit speak for one.
-
-    Args:
-        coloured: The coefficients.
-        data: What they were fitted to.
 
     Returns:
         ``None`` where there is one output, several channels, or no such pattern.

@@ -32,12 +32,6 @@ def without_dearer(
     the task has. The predictor averaged over the smaller group takes the place of the free one: if
     the larger group holds, and inputs are distributed alike along its orbits, to average over that
     as well costs nothing.
-
-    Args:
-        claims: Those that are confirmed.
-        free: The predictor that they were confirmed with.
-        outside: The rows that they were confirmed on.
-        seed: What they were confirmed with.
     """
     rows = rows_to_test(outside, seed)
     exact = [one for one in claims if one.is_named and not one.approximate]
@@ -65,14 +59,7 @@ def _effect(claim: PermutationClaim) -> float:
 def _p_dearer(
     smaller: PermutationClaim, larger: PermutationClaim, rows: TaskData, constant: Tensor
 ) -> float:
-    """The p-value of the null hypothesis that averaging further costs next to nothing.
-
-    Args:
-        smaller: A claim that was tested.
-        larger: Another one, whose group contains its group.
-        rows: The rows that they were tested on.
-        constant: What a constant says, shape (k,).
-    """
+    """The p-value of the null hypothesis that averaging further costs next to nothing."""
     assert smaller.averages is not None
     assert larger.averages is not None
     said = smaller.averages.mean(0)

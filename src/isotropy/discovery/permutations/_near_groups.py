@@ -29,9 +29,6 @@ class NearGroup:
 def worth_softening(groups: Sequence[NearGroup]) -> list[NearGroup]:
     """The largest groups, and subgroups of them that cost less than a quarter.
 
-    Args:
-        groups: All that cost little enough.
-
     Returns:
         The largest first.
 

@@ -126,16 +126,7 @@ class PermutationClaim:
         fit_models: bool,
         seed: int,
     ) -> Finding:
-        """What is reported where the test stands; with a soft model where it costs something.
-
-        Args:
-            proposals: What it is one of.
-            seen: All rows but those of the test.
-            outside: The rows of the test.
-            free: A free predictor fitted to the rows seen.
-            fit_models: Whether to fit models.
-            seed: Of these.
-        """
+        """What is reported where the test stands; with a soft model where it costs something."""
         assert self.test is not None
         finding = self.described(self.test, outside, proposals.labels)
         if not fit_models:
@@ -153,13 +144,7 @@ class PermutationClaim:
     def described(
         self, test: ClaimTest, data: TaskData, labels: NDArray[np.int64] | None = None
     ) -> Finding:
-        """The finding of a test, without models.
-
-        Args:
-            test: The test.
-            data: Where names of columns are from.
-            labels: Which linear coefficients are equal.
-        """
+        """The finding of a test, without models."""
         return Finding(
             name=self.name.name,
             group=str(self.symmetry.group),
@@ -184,14 +169,7 @@ class PermutationClaim:
     def fit(
         self, seen: TaskData, free: FreePredictor, *, seed: int, softened: bool
     ) -> tuple[StandardisedModel, dict[str, Any]]:
-        """A model that has the symmetry.
-
-        Args:
-            seen: The rows to fit to.
-            free: A free predictor, whose kind tells whether a linear model will do.
-            seed: Of weights and batches.
-            softened: Whether it is to be softened.
-        """
+        """A model that has the symmetry."""
         hidden: dict[str, Any] = {}
         if softened:
             copies = min(max(_WIDTH // self.symmetry.group.d, _FEWEST), _MOST)
@@ -209,12 +187,7 @@ class PermutationClaim:
 
 
 def rows_to_test(outside: TaskData, seed: int) -> TaskData:
-    """The rows that claims are tested on: some of many.
-
-    Args:
-        outside: All rows held out.
-        seed: Of the draw.
-    """
+    """The rows that claims are tested on: some of many."""
     if len(outside.x) <= _MOST_ROWS:
         return outside
     kept = torch.randperm(len(outside.x), generator=make_generator(seed))[:_MOST_ROWS]
@@ -235,14 +208,6 @@ def confirm_permutations(
     Averaging over a group of k elements costs a function that has nothing to do with it the share
     1 − 1/k of what can be learned from the positions that it moves: the margin is so much smaller
     for small groups, and for those that move what hardly matters.
-
-    Args:
-        claims: The claims.
-        free: The free predictor.
-        outside: The rows to test on.
-        margin: The largest cost that counts as a symmetry.
-        level: The chance of confirming anything false.
-        seed: Of random group elements.
     """
     outside = rows_to_test(outside, seed)
     a = outside.arrangement
@@ -295,19 +260,7 @@ def near_permutations(
     level: float,
     seed: int,
 ) -> list[NearClaim]:
-    """Groups that may hold nearly: those screened, and claims that were not confirmed.
-
-    Args:
-        proposals: What the first part of the data suggests.
-        claims: Its claims, tested.
-        data: All of the data, for names.
-        free: The free predictor that claims were tested with.
-        seen: All rows but those of the test.
-        outside: The rows of the test.
-        margin: The wide margin.
-        level: The chance that one that stands costs more.
-        seed: Of random group elements and models.
-    """
+    """Groups that may hold nearly: those screened, and claims that were not confirmed."""
     sure = [claim for claim in claims if claim.confirmed]
     screened = [PermutationClaim.of(proposal, data) for proposal in proposals.near]
     chosen = [c for c in screened if not any(s.group.contains(c.group) for s in sure)]

@@ -158,11 +158,6 @@ class PolynomialColours:
         invariant ones that the margin cannot tell. Means and widths come from the data and
         kinds of groups are not counted, so this is a guide; ``benchmarks/false_claims.py``
         measures what it lets through.
-
-        Args:
-            group: The group.
-            margin: The largest cost that counts as a symmetry.
-            among: How many groups are tried whatever the data, where this is one of them.
         """
         shared = self._orbit_blocks(group)
         factor = self.factor(shared)

@@ -81,17 +81,7 @@ def propose(
     found: list[GroupProposal] | None = None,
     progress: ProgressCallback | None = None,
 ) -> Proposals:
-    """Look for symmetries that the data suggest.
-
-    Args:
-        data: The part to look at.
-        margin: What a symmetry may cost, as a share of what can be learned.
-        near_margin: What one may cost that holds nearly.
-        candidates: Groups to try as well, as text.
-        seed: Of the predictor and of random elements.
-        found: Filled with claims as they are found, for whoever cannot wait for all of them.
-        progress: Told of each step.
-    """
+    """Look for symmetries that the data suggest."""
     tell = progress or (lambda step: None)
     n, m = data.arrangement.inputs, data.arrangement.outputs
     movable = 1 if data.arrangement.fixed_outputs else m

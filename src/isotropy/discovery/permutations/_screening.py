@@ -76,9 +76,6 @@ class Screening:
         With d = (f − f∘swap)/2 it is E[(y − f + d) d], which errors of f do not change, over
         the mean square of how f changes where the two are exchanged between rows.
 
-        Args:
-            outputs: Whether outputs are swapped along with inputs.
-
         Returns:
             Shape ``(n, n)``, zero on the diagonal. Two unrelated positions cost about 1/4.
         """
@@ -133,13 +130,7 @@ class Screening:
         return self._share(self._losses(self.free.predict(x.flatten(1))))
 
     def chance(self, group: PairGroup, ignored: tuple[int, ...], among: float) -> float:
-        """How often some group of those tried costs a random linear function as little.
-
-        Args:
-            group: The group.
-            ignored: Positions that do not matter, and do not count.
-            among: How many groups it is one of.
-        """
+        """How often some group of those tried costs a random linear function as little."""
         a = self.data.arrangement
         upper = self._test(group).interval[1]
         if not upper < inf:

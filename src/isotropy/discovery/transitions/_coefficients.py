@@ -47,10 +47,6 @@ class Coefficients:
     def of(x: Tensor, increments: Tensor) -> Coefficients:
         """Fit them by least squares, with a small ridge.
 
-        Args:
-            x: Observations and actions, shape (N, d).
-            increments: s′ − s, shape (N, n).
-
         Example:
             >>> x = torch.randn(400, 2, generator=torch.Generator().manual_seed(0)).double()
             >>> fitted = Coefficients.of(x, x[:, :1] * x[:, 1:])

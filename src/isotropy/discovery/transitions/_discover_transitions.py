@@ -49,17 +49,6 @@ def discover_transitions(
     than ``margin`` of what can be learned, and less than half of that of what is at stake for each
     element and each column (``group_test``), where the log has rows on both sides.
 
-    Args:
-        transitions: What was logged; episodes, where there are, are told from rows that follow each
-            other if they have no numbers.
-        observation_names: A name for each entry of an observation.
-        action_names: A name for each entry of an action.
-        margin: The largest cost that still counts as a symmetry.
-        level: The chance of confirming anything false.
-        fit_models: Whether to fit a model with each symmetry that is found.
-        seed: Of splits, networks and models.
-        progress: Told what is being done.
-
     Raises:
         ValueError: If rows are too few to split, observations never change, or there are not as
             many names as entries.

@@ -96,14 +96,7 @@ class TransitionClaim:
         free: FreePredictor | None,
         seed: int,
     ) -> Finding:
-        """What is reported where the test stands.
-
-        Args:
-            seen: All rows but those of the test.
-            outside: The rows of the test.
-            free: A free predictor fitted to the rows seen; None for no model.
-            seed: Of the model.
-        """
+        """What is reported where the test stands."""
         assert self.tested is not None
         test = self.tested.test
         notes = [

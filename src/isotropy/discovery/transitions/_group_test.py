@@ -76,16 +76,6 @@ def group_test(
     each orbit of inputs, in all columns that depend on these, against what they contribute, times
     how far g moves them (``displacements``). The
     claim stands if all of these tests do, so its p-value is the largest of theirs.
-
-    Args:
-        elements: The group.
-        free: The free predictor, fitted to other rows.
-        held: The rows of the test.
-        other: Rows that tell what is at stake, neither fitted to nor of the test.
-        support: Where the rows are that the predictor was fitted to; images must lie there.
-        margin: The largest cost that counts as a symmetry.
-        level: The largest p-value that confirms.
-        seed: Of rows that entries are taken from.
     """
     base = support.contains(held.x).numpy()
     inside, kept = base, 1.0

@@ -24,16 +24,7 @@ def ignored_entries(
     level: float,
     seed: int,
 ) -> list[Finding]:
-    """A trivial finding of the entries that no increment depends on; none where all are needed.
-
-    Args:
-        other: Rows that tell which they are, not fitted to.
-        free: The free predictor.
-        held: Rows to test it on.
-        margin: The largest cost that counts as none.
-        level: The chance that it is false.
-        seed: Of the rows that entries are taken from.
-    """
+    """A trivial finding of the entries that no increment depends on; none where all are needed."""
     varies = other.x.std(0) > 0
     needed = _errors(free, other, (), seed)
     constant = capped_errors(free.constant, other.increments, other.spread)

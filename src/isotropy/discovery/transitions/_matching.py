@@ -43,13 +43,7 @@ class Matching:
     def gradient(
         self, index: NDArray[np.int64], sign: NDArray[np.int64], known: NDArray[np.bool_]
     ) -> tuple[Floats, Floats, Floats]:
-        """G, shape (d, d), and the sizes of what the entries i and the images j have in it.
-
-        Args:
-            index: Where entries go.
-            sign: Their signs.
-            known: Which of them are to be counted on.
-        """
+        """G, shape (d, d), and the sizes of what the entries i and the images j have in it."""
         n, d = self.n, self.d
         weight = sign * known
         gain = np.zeros((d, d))
@@ -197,10 +191,6 @@ class Match:
 
 def matches(coefficients: Coefficients, unsigned: int = 0) -> list[Match]:
     """Signed permutations other than the identity, those that keep the coefficients best first.
-
-    Args:
-        coefficients: Of the fit.
-        unsigned: How many entries at the end keep their sign.
 
     Example:
         >>> linear = np.array([[0.0, 1.0, 0.5, 0.1], [1.0, 0.0, 0.1, 0.5]])

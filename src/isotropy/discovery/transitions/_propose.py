@@ -73,11 +73,6 @@ def propose_transitions(data: TransitionData, *, margin: float, seed: int) -> Tr
     element and the identity, in every column of increments, as a share of what is at stake there.
     The cheapest come first, and another joins where all products with those before do well too.
 
-    Args:
-        data: The rows.
-        margin: The largest share of what is at stake, in any column.
-        seed: Of the rows held out and the predictor.
-
     Example:
         >>> from isotropy.data import Transitions
         >>> s = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))

@@ -57,15 +57,6 @@ class ColumnLosses:
     ) -> ColumnLosses:
         """The losses on some rows.
 
-        Args:
-            predict: The free predictor, (rows, d) to (rows, n).
-            elements: The group, all of it.
-            x: Observations and actions, shape (rows, d).
-            increments: What is predicted, shape (rows, n).
-            constant: The mean of increments, shape (n,).
-            spread: Their deviations, shape (n,).
-            seed: Of the rows that entries are taken from.
-
         Example:
             >>> x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0)).double()
             >>> flip = SignedPermutation((0, 1), (-1, -1))
@@ -146,15 +137,6 @@ def losses_without(
     """Losses of the free predictor with some inputs taken from other rows, shape (rows, n).
 
     In columns where a constant does better it is that: what was not learned cannot be lost.
-
-    Args:
-        predict: The free predictor.
-        columns: Which inputs.
-        x: Observations and actions, shape (rows, d).
-        increments: What is predicted, shape (rows, n).
-        constant: The mean of increments, shape (n,).
-        spread: Their deviations, shape (n,).
-        seed: Of the rows that entries are taken from.
     """
     order = torch.randperm(len(x), generator=make_generator(seed))
     without = x.clone()
