@@ -30,7 +30,7 @@ def swap(n, i, j):
 def searched(x, y, groups):
     """Groups that are given, tested."""
     search = PositionSearch(
-        TaskData.of(x, y, None, None),
+        TaskData.of(load((x, y))),
         PositionOptions(moving=False),
         Patience(keep_on_interrupt=False),
     )
@@ -147,7 +147,7 @@ def test_five_axes_are_refused():
 def turned() -> tuple[_continuous.TestedClaim, FreePredictor, TaskData]:
     """A rotation that is confirmed, and what it was tested with."""
     x = np.random.default_rng(0).normal(size=(300, 2))
-    data = TaskData.of(x, (x**2).sum(1), None, None)
+    data = TaskData.of(load((x, (x**2).sum(1))))
     rows = np.arange(300)
     free = data.free_predictor(0)
     claims = _continuous.ContinuousClaims.proposed(data, rows[:150])

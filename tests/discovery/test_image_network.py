@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from isotropy.data import load
 from isotropy.discovery._standardised import build_model
 from isotropy.discovery.images import _image_search
 from isotropy.discovery.images._image_data import ImageData
@@ -35,7 +36,7 @@ def made(image: tuple[int, int, int], paths: list[list[str]], **options: Any) ->
 
 def data_of(*shape: int) -> ImageData:
     rng = np.random.default_rng(0)
-    return ImageData.of(rng.normal(size=(90, *shape)), np.arange(90) % 3, None, None)
+    return ImageData.of(load((rng.normal(size=(90, *shape)), np.arange(90) % 3)))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_fewer_rows_keep_all_groups_that_they_can():
     rng = np.random.default_rng(0)
     groups = np.concatenate([np.repeat(np.arange(3), 100), np.arange(3, 23)])
     x, y = rng.normal(size=(320, 1, 4, 4)), np.arange(320) % 2
-    data = ImageData.of(x, y, None, groups)
+    data = ImageData.of(load((x, y), groups=groups))
     few = data.at_most(60, seed=0)
     assert few.groups is not None
     assert (len(few.x), len(np.unique(few.groups))) == (60, 23)

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from isotropy._run import OutOfTime, Patience, one_thread
+from isotropy.data import load
 from isotropy.discovery.images import (
     _image_models,
     _image_predictors,
@@ -31,7 +32,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def data_of(x: Any, y: Any) -> ImageData:
-    return ImageData.of(x, y, None, None)
+    return ImageData.of(load((x, y)))
 
 
 def noise(*shape: int, seed: int = 0) -> np.ndarray:

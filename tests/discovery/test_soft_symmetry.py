@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from isotropy.data import load
 from isotropy.discovery import Finding, Findings, discover
 from isotropy.discovery._near_claims import soft_offer
 from isotropy.discovery._soft_model import fit_soft_model
@@ -178,7 +179,9 @@ def test_what_a_linear_model_gains_over_trees_is_not_the_symmetrys():
     rng = np.random.default_rng(0)
     x = torch.as_tensor(rng.normal(size=(300, 4)))
     y = x @ torch.tensor([[0.5], [1.0], [1.5], [2.0]]).double()
-    data = TaskData.of(x, y + 0.5 * torch.as_tensor(rng.normal(size=(300, 1))), "regression", None)
+    data = TaskData.of(
+        load((x, y + 0.5 * torch.as_tensor(rng.normal(size=(300, 1)))), task="regression")
+    )
     seen, outside = data.rows(np.arange(200)), data.rows(np.arange(200, 300))
     strict, spec = fit_symmetric_model(
         Symmetry(S(4), V, Scalar), seen.x, seen.y, "regression", linear=True
@@ -196,7 +199,7 @@ def test_a_confirmed_symmetry_that_costs_something_has_a_soft_model():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(600, 4))
     y = (x @ np.array([1.2, 0.8, 1.1, 0.9]))[:, None] + 0.1 * rng.normal(size=(600, 1))
-    data = TaskData.of(x, y, "regression", None)
+    data = TaskData.of(load((x, y), task="regression"))
     seen, outside = data.rows(np.arange(400)), data.rows(np.arange(400, 600))
     swaps = symmetric([list(range(4))], 4)
     group = PairGroup(tuple((p, np.arange(1)) for p in swaps), 4, 1)

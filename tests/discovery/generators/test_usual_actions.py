@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy.linalg import expm
 
+from isotropy.data import load
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.generators._algebras import Samples
 from isotropy.discovery.generators._charts import chart_of_columns
@@ -72,7 +73,7 @@ def test_products_of_momenta_are_found_where_columns_tell_nothing():
     x = rng.normal(size=(700, 4, 4))
     dots = np.einsum("nai,i,nbi->nab", x, [1.0, -1, -1, -1], x)
     y = dots[:, 0, 1] * dots[:, 2, 3] + dots[:, 0, 2] * dots[:, 1, 3]
-    data = TaskData.of(x.reshape(700, 16), y, None, None)
+    data = TaskData.of(load((x.reshape(700, 16), y)))
     features, left = invariant_features(data)
     assert (features.blocks.k, features.action.signs) == (4, (1, -1, -1, -1))
     assert left < 0.05

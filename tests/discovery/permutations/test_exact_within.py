@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from isotropy._run import Patience
+from isotropy.data import load
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.naming._pair_group import PairGroup
@@ -33,7 +34,7 @@ def claimed_groups(odd: float, rows: int = 1500) -> ConfirmedGroups:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, 5))
     y = around(torch.as_tensor(x), odd)
-    data = TaskData.of(x, y.numpy() + 0.1 * rng.normal(size=(rows, 1)), None, None)
+    data = TaskData.of(load((x, y.numpy() + 0.1 * rng.normal(size=(rows, 1)))))
     bent = torch.as_tensor(rng.normal(size=5))
     free = FreePredictor(
         "by hand", lambda x: around(x, odd) + 0.3 * torch.sin(x @ bent)[:, None], y.mean(0), 0.01

@@ -129,7 +129,7 @@ def fit_free_predictor(
         progress: Told of each family.
     """
     x = x.double()
-    tell = progress or (lambda step: None)
+    tell = progress or (lambda _step: None)
     rng = make_generator(seed)
     rest, hold = map(torch.as_tensor, held_out_rows(len(x), _HELD_OUT, groups, rng))
     width = y.shape[1] if y.ndim == 2 else max(int(y.max()) + 1, classes or 0)

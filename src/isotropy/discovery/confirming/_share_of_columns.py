@@ -20,8 +20,9 @@ def share_of_columns(
     Values of two rows differ by twice their variance, hence the half. All columns together do all.
 
     Example:
+        >>> from isotropy.data import load
         >>> x = np.random.default_rng(0).normal(size=(4000, 4))
-        >>> rows = TaskData.of(x, x.sum(1), None, None)
+        >>> rows = TaskData.of(load((x, x.sum(1))))
         >>> total = FreePredictor("sum", lambda x: x.sum(1, keepdim=True), torch.zeros(1), 0.0)
         >>> abs(share_of_columns(total, rows, np.arange(4) < 1) - 1 / 4) < 0.02
         True

@@ -15,7 +15,7 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.data import Dataset
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
-from isotropy.discovery._task_data import TaskData
+from isotropy.discovery._task_data import TaskData, as_dataset
 from isotropy.discovery.confirming._free_predictor import Task
 from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
@@ -136,11 +136,11 @@ def find_generators(
         SO13p: 2*V >> Scalar
     """
     started = time.perf_counter()
-    tell = progress or (lambda step: None)
+    tell = progress or (lambda _step: None)
     for name, share in (("margin", margin), ("level", level)):
         if not 0 < share < 1:
             raise ValueError(f"expected a {name} between 0 and 1, got {share!r}")
-    data = TaskData.of(X, y, task, groups, permuting=False)
+    data = TaskData.of(as_dataset(X, y, task, groups), permuting=False)
     find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
     tell(Step(0, 4, "fitting a smooth function"))
     claims = ContinuousClaims.proposed(

@@ -32,10 +32,11 @@ def discover_images(
     """Find which motions of images leave their targets, and which layers may commute with them.
 
     Example:
+        >>> from isotropy.data import load
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> x, y = rng.normal(size=(70, 1, 4, 5)), rng.integers(2, size=70)
-        >>> found = discover_images(ImageData.of(x, y, None, None))  # noise
+        >>> found = discover_images(ImageData.of(load((x, y))))  # noise
         >>> len(found), found.notes[-1]
         (0, 'quarter turns were not tried: images of 4 by 5 are not square')
     """

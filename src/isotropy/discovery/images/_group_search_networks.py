@@ -29,10 +29,11 @@ def fit_grid_network(
         The network in evaluation mode, and its description for ``build_model``.
 
     Example:
+        >>> from isotropy.data import load
         >>> import numpy as np
         >>> y = np.arange(120) % 2
         >>> x = y[:, None, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 4, 4))
-        >>> data = ImageData.of(x, y, None, None)
+        >>> data = ImageData.of(load((x, y)))
         >>> space = SearchSpace((1, 4, 4), ("rotation",), ((4,),))
         >>> network, spec = fit_grid_network(data, space, State(("rotation",)), 0)
         >>> spec["groups"], float((network(data.x).argmax(1) == data.y).float().mean())

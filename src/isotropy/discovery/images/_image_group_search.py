@@ -64,13 +64,14 @@ def discover_groups(
         ConnectionError: If the database cannot be reached.
 
     Example:
+        >>> from isotropy.data import load
         >>> rng = np.random.default_rng(0)
         >>> x, y = rng.normal(size=(120, 4, 4)), rng.integers(2, size=120)
-        >>> found = discover_groups(ImageData.of(x, y, None, None), names=["rotation"])  # noise
+        >>> found = discover_groups(ImageData.of(load((x, y))), names=["rotation"])  # noise
         >>> len(found), found.tried[0]
         (0, '2 children trained, no network twice, among 2 sets of groups')
     """
-    tell = progress or (lambda step: None)
+    tell = progress or (lambda _step: None)
     search = _GroupSearch(data, names, margin, level, seed, tell)
     trained = train_children(
         search.searched_on,

@@ -41,8 +41,9 @@ class Motions:
         method: Why it was tried.
 
     Example:
+        >>> from isotropy.data import load
         >>> import numpy as np
-        >>> data = ImageData.of(np.random.rand(90, 1, 5, 6), np.arange(90) % 3, None, None)
+        >>> data = ImageData.of(load((np.random.rand(90, 1, 5, 6), np.arange(90) % 3)))
         >>> [str(motions.group) for motions in usual_motions(data)][:3]
         ['Z(5)*Z(6)', 'Z(5)*Trivial(6)', 'Trivial(5)*Z(6)']
     """

@@ -94,10 +94,11 @@ def fit_image_network(
         The network in evaluation mode, its description, and its loss on held-out rows.
 
     Example:
+        >>> from isotropy.data import load
         >>> import numpy as np
         >>> y = np.arange(120) % 2
         >>> x = y[:, None, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 4, 4))
-        >>> data = ImageData.of(x, y, None, None)
+        >>> data = ImageData.of(load((x, y)))
         >>> network, spec, loss = fit_image_network(data, [["conv"]] * 4, 0)
         >>> spec["paths"], loss < 0.3
         ([['conv'], ['conv'], ['conv'], ['conv']], True)

@@ -76,7 +76,7 @@ class ImageSearch:
     ) -> None:
         self.started = time.perf_counter()
         self.data, self.margin, self.level, self.seed = data, margin, level, seed
-        self._tell = tell or (lambda step: None)
+        self._tell = tell or (lambda _step: None)
         self.some_layers = some_layers
         units = len(data.x) if data.groups is None else len(np.unique(data.groups))
         shares = _THIRDS if units < _FEW_ROWS else _MORE_TO_FIT

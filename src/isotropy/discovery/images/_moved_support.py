@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isotropy._run import generator as make_generator
+from isotropy.data import load
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import Motions, moved_at_random
 from isotropy.discovery.images._image_network import DEPTH, ImagePath, working_grid
@@ -32,7 +33,7 @@ def told_apart(data: ImageData, motions: Motions, seed: int, *, wherever: bool =
         >>> from isotropy.discovery.images._image_motions import usual_motions
         >>> x = np.random.default_rng(0).normal(size=(400, 6, 6))
         >>> noise, bright = (
-        ...     ImageData.of(images, np.arange(400) % 2, None, None)
+        ...     ImageData.of(load((images, np.arange(400) % 2)))
         ...     for images in (x, x + 3 * np.eye(6))
         ... )
         >>> mirror = usual_motions(noise)[3]
@@ -86,7 +87,7 @@ def _by_convolutions(
     x = torch.cat([images[:half], moved[:half]]).unflatten(1, data.image)
     # an image and what becomes of it are on the same side
     pairs = np.tile(np.arange(half), 2)
-    asked = ImageData.of(x.numpy(), np.arange(2).repeat(half), None, pairs)
+    asked = ImageData.of(load((x.numpy(), np.arange(2).repeat(half)), groups=pairs))
     network = fit_image_network(asked, _CONVOLUTIONS, seed)[0]
     first, second = (outputs_of(network, rows[half:]).diff(dim=1)[:, 0] for rows in (images, moved))
     return first, second

@@ -47,10 +47,11 @@ def train_network(
         The mean loss on the held-out rows.
 
     Example:
+        >>> from isotropy.data import load
         >>> import numpy as np
         >>> y = np.arange(200) % 2
         >>> x = y[:, None, None, None] + 0.3 * np.random.default_rng(0).normal(size=(200, 1, 4, 4))
-        >>> data = ImageData.of(x, y, None, None)
+        >>> data = ImageData.of(load((x, y)))
         >>> network = nn.Linear(16, 2)
         >>> loss = train_network(network, network, data, torch.Generator().manual_seed(0))
         >>> loss < 0.3  # without any training, at least log 2

@@ -82,7 +82,7 @@ def propose(
     progress: ProgressCallback | None = None,
 ) -> Proposals:
     """Look for symmetries that the data suggest."""
-    tell = progress or (lambda step: None)
+    tell = progress or (lambda _step: None)
     n, m = data.arrangement.inputs, data.arrangement.outputs
     movable = 1 if data.arrangement.fixed_outputs else m
     given = [(text, group) for text in candidates for group in _given(text, n, movable, m)]

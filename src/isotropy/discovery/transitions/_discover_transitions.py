@@ -64,7 +64,7 @@ def discover_transitions(
         ('Z(2), signs of observations and actions', '−o0, −o1, −a0')
     """
     started = time.perf_counter()
-    tell = progress or (lambda step: None)
+    tell = progress or (lambda _step: None)
     data = TransitionData.of(transitions, observation_names, action_names)
     parts = three_way_split(len(data.x), seed=seed, groups=data.groups)
     find, fitted, held = (data.rows(part) for part in parts)
