@@ -20,13 +20,13 @@ from isotropy.certificates._finding_networks import CannotCertify, networks_for
 from isotropy.discovery import Findings, SearchResult, SearchSpace, State, discover
 from isotropy.discovery._standardised import build_model
 from isotropy.discovery.images import (
-    _group_search,
     _group_search_children,
+    _image_group_search,
     _train_classifier,
 )
 from isotropy.discovery.images._group_search_claims import LayerGroupClaim
 from isotropy.discovery.images._group_search_space import group_space
-from isotropy.discovery.search import GridChild, GroupProposal
+from isotropy.discovery.search import GridChild, Proposal
 from isotropy.discovery.search._search_result import ScoredChild
 from isotropy.groups import GRID_TRANSFORMATIONS, parse_group
 from isotropy.report import finding_page
@@ -37,7 +37,7 @@ NAMES = ("rotation", "horizontal flip", "vertical scramble")
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_group_search, "_SEEDS", 2)
+    monkeypatch.setattr(_image_group_search, "_SEEDS", 2)
     monkeypatch.setattr(_train_classifier, "_STEPS", 150)
 
 
@@ -62,7 +62,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Findings, Path, l
     """A search through all networks of three groups, its study, and what was told."""
     study, said = tmp_path_factory.mktemp("study") / "study.db", []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_group_search, "_SEEDS", 2)
+        patch.setattr(_image_group_search, "_SEEDS", 2)
         patch.setattr(_train_classifier, "_STEPS", 150)
         found = discover(
             *scrambled(600), methods="groups", candidates=NAMES, study=study, progress=said.append
@@ -184,7 +184,7 @@ def _pretended(monkeypatch: pytest.MonkeyPatch, scores: dict[tuple[str, ...], fl
 
     def search(child: object, space: SearchSpace, **options: object) -> SearchResult:
         children = [
-            ScoredChild(GroupProposal(space.network(space.state(*names))), accuracy, 10, 1, 0.0)
+            ScoredChild(Proposal(space.network(space.state(*names))), accuracy, 10, 1, 0.0)
             for names, accuracy in scores.items()
         ]
         return SearchResult(space, tuple(children))
@@ -229,7 +229,7 @@ def test_a_single_group_is_a_rival_beside_the_free_network(monkeypatch):
         def accuracy(self, state: State) -> float:
             return 0.5
 
-    monkeypatch.setattr(_group_search, "ComparedNetworks", Pretended)
+    monkeypatch.setattr(_image_group_search, "ComparedNetworks", Pretended)
     flip, scramble = NAMES[1:]
     _pretended(monkeypatch, {(): 0.5, (flip,): 0.4, (flip, scramble): 0.9})
     options = {"methods": "groups", "candidates": NAMES[1:], "fit_models": False}
@@ -258,7 +258,7 @@ def test_a_set_with_one_group_too_many_gives_way_to_the_set_without_it(monkeypat
         def accuracy(self, state: State) -> float:
             return 0.5
 
-    monkeypatch.setattr(_group_search, "ComparedNetworks", Pretended)
+    monkeypatch.setattr(_image_group_search, "ComparedNetworks", Pretended)
     scores = {(): 0.5, NAMES[:1]: 0.6, NAMES[:2]: 0.8, NAMES: 0.9}
     options = {"methods": "groups", "candidates": NAMES, "fit_models": False}
     _pretended(monkeypatch, scores)
@@ -386,7 +386,7 @@ def test_what_is_confirmed_is_reported_best_first(monkeypatch):
     space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((8, 8),))
     names = [("horizontal flip",), ("vertical flip",), ("horizontal flip", "vertical flip")]
     claims = [LayerGroupClaim(space, space.state(*some)) for some in names]
-    search = object.__new__(_group_search._GroupSearch)
+    search = object.__new__(_image_group_search._GroupSearch)
     monkeypatch.setattr(search, "_finding", lambda claim, test: claim.state.groups, raising=False)
     tests = [SimpleNamespace(confirmed=one) for one in (True, False, True)]
     assert search._reported(claims, tests, fit_models=False) == [names[0], names[2]]
@@ -401,7 +401,7 @@ def test_a_cost_is_against_the_strongest_rival_and_p_against_all():
         State(): torch.from_numpy(1.0 + noise),  # strong, and sure: the same rows are hard
         space.state("vertical flip"): torch.from_numpy(1.1 + 3 * draw.random(400)),  # weak, unsure
     }
-    search = object.__new__(_group_search._GroupSearch)
+    search = object.__new__(_image_group_search._GroupSearch)
     search.compared = SimpleNamespace(losses=losses.__getitem__)
     search.margin = search.level = 0.05
     search.outside = SimpleNamespace(groups=None)
