@@ -85,10 +85,7 @@ def offered(
     offers = [one.soft for one in found if one.soft is not None]
     adjusted = holm([offer.comparison.p_value for offer in offers])
     return [
-        replace(
-            one,
-            soft=replace(offer, comparison=replace(offer.comparison, p_value=float(p))),
-        )
+        replace(one, soft=replace(offer, comparison=replace(offer.comparison, p_value=float(p))))
         for one, offer, p in zip(found, offers, adjusted, strict=True)
         if p <= level
     ]

@@ -326,13 +326,7 @@ class PositionSearch:
             "seed": options.seed,
         }
         near = near_permutations(
-            self._proposals,
-            self._claims,
-            self.data,
-            self._free,
-            self._seen,
-            self._outside,
-            **wide,
+            self._proposals, self._claims, self.data, self._free, self._seen, self._outside, **wide
         )
         if self._continuous is not None:
             near += self._continuous.near(

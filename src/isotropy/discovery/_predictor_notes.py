@@ -17,10 +17,7 @@ def predictor_notes(free: FreePredictor, fitted: TaskData, outside: TaskData) ->
     with torch.no_grad():
         losses = [
             float(sample_losses(prediction, outside.y, outside.task).mean())
-            for prediction in (
-                free.predict(outside.x),
-                free.constant.expand(len(outside.x), -1),
-            )
+            for prediction in (free.predict(outside.x), free.constant.expand(len(outside.x), -1))
         ]
     left = losses[0] / max(losses[1], 1e-300)
     notes = [

@@ -15,11 +15,7 @@ from torch.utils import data as torch_data
 from isotropy.data import Dataset, load
 from isotropy.discovery._arrangement import Arrangement
 from isotropy.discovery._data_layout import RowLayout
-from isotropy.discovery.confirming._free_predictor import (
-    FreePredictor,
-    Task,
-    fit_free_predictor,
-)
+from isotropy.discovery.confirming._free_predictor import FreePredictor, Task, fit_free_predictor
 
 
 @dataclass(frozen=True, eq=False)

@@ -103,12 +103,7 @@ def choose_kernel(x: Tensor, y: Tensor, channels: int = 1) -> KernelChoice:
 
 
 def fit_kernel(
-    x: Tensor,
-    y: Tensor,
-    choice: KernelChoice,
-    *,
-    channels: int = 1,
-    classes: int | None = None,
+    x: Tensor, y: Tensor, choice: KernelChoice, *, channels: int = 1, classes: int | None = None
 ) -> Callable[[Tensor], Tensor]:
     """Kernel regression, or softmax regression on the kernel's leading functions.
 

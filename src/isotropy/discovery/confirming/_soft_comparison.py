@@ -61,11 +61,7 @@ class SoftComparison:
         return f"the soft model is {free} the free one, {strict} the strict one"
 
     def __str__(self) -> str:
-        losses = {
-            "soft model": self.soft,
-            "strict model": self.strict,
-            "free predictor": self.free,
-        }
+        losses = {"soft model": self.soft, "strict model": self.strict, "free predictor": self.free}
         listed = ", ".join(f"{name} {loss:.4g}" for name, loss in losses.items())
         return f"mean loss on {self.samples} samples held out: {listed}"
 

@@ -4,10 +4,4 @@ from isotropy.discovery.generators._resampled_null_space import null_spaces
 from isotropy.discovery.generators._snap import snap
 from isotropy.discovery.generators._snap_affine import snap_affine
 
-__all__ = [
-    "find_constraints",
-    "find_generators",
-    "null_spaces",
-    "snap",
-    "snap_affine",
-]
+__all__ = ["find_constraints", "find_generators", "null_spaces", "snap", "snap_affine"]

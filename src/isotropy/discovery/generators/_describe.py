@@ -7,19 +7,11 @@ import re
 import numpy as np
 
 from isotropy.discovery.generators._simple_numbers import simplest_basis
-from isotropy.discovery.generators._spans import (
-    Array,
-    invariant_forms,
-    largest_sine,
-    rows_of,
-)
+from isotropy.discovery.generators._spans import Array, invariant_forms, largest_sine, rows_of
 from isotropy.groups import Identity, orthonormal_span, parse_group
 
 _HIDDEN = "in a hidden basis"
-_TITLES = {
-    "SO13p": "SO⁺(1,3)",
-    "SO11p": "SO⁺(1,1)",
-}
+_TITLES = {"SO13p": "SO⁺(1,3)", "SO11p": "SO⁺(1,1)"}
 
 
 def superscript(number: int) -> str:

@@ -18,11 +18,7 @@ from torch import Tensor
 from isotropy.discovery.generators._component_proposals import proposals, unnamed_proposals
 from isotropy.discovery.generators._connected_group import in_connected_group
 from isotropy.discovery.generators._spans import Array
-from isotropy.groups import (
-    balanced_frame,
-    orthonormal_span,
-    parse_group,
-)
+from isotropy.groups import balanced_frame, orthonormal_span, parse_group
 from isotropy.groups._intertwiners import outside
 
 _EXACT = 1e-6

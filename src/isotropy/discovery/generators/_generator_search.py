@@ -18,18 +18,9 @@ from isotropy.discovery.generators._algebras import (
     may_be_claimed,
     preference,
 )
-from isotropy.discovery.generators._charts import (
-    Array,
-    Chart,
-    chart_of_columns,
-)
-from isotropy.discovery.generators._column_blocks import (
-    as_blocks,
-)
-from isotropy.discovery.generators._conditioning import (
-    invisible_combinations,
-    unit_problem,
-)
+from isotropy.discovery.generators._charts import Array, Chart, chart_of_columns
+from isotropy.discovery.generators._column_blocks import as_blocks
+from isotropy.discovery.generators._conditioning import invisible_combinations, unit_problem
 from isotropy.discovery.generators._ignored_directions import ignored_directions, is_ignorable
 from isotropy.discovery.generators._smooth_fit import GIVEN, SmoothFit
 from isotropy.discovery.generators._smooth_predictor import fit_task

@@ -48,9 +48,7 @@ def links(y: Tensor) -> Iterator[Link]:
     if low * high > 0 and max(abs(low), abs(high)) < 1e6 * min(abs(low), abs(high)):
         sign = 1.0 if low > 0 else -1.0
         yield Link(
-            " whose inverse is y",
-            torch.reciprocal,
-            lambda q: sign / (sign * q).clamp_min(1e-9),
+            " whose inverse is y", torch.reciprocal, lambda q: sign / (sign * q).clamp_min(1e-9)
         )
     if high - low < 30:
         yield Link(

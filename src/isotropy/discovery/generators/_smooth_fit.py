@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy._run import generator as make_generator
-from isotropy.discovery.confirming._free_predictor import (
-    Task,
-    held_out_rows,
-    sample_losses,
-)
+from isotropy.discovery.confirming._free_predictor import Task, held_out_rows, sample_losses
 from isotropy.discovery.generators._network_fits import kernel_pair, network_pair
 from isotropy.discovery.generators._polynomial_fits import Smooth, links, polynomials
 

@@ -9,12 +9,7 @@ import torch
 from torch import Tensor
 
 from isotropy.discovery.images._image_data import ImageData
-from isotropy.discovery.images._point_motions import (
-    HALF_TURN,
-    LEFT_RIGHT,
-    TOP_BOTTOM,
-    TURN,
-)
+from isotropy.discovery.images._point_motions import HALF_TURN, LEFT_RIGHT, TOP_BOTTOM, TURN
 from isotropy.groups import GridFlips, GridTurns, Group, Trivial, Z, p4, p4m, parse_group
 from isotropy.reps import Scalar, Symmetry, V
 

@@ -71,11 +71,7 @@ class MotionPredictors:
     """
 
     def __init__(
-        self,
-        fitted: ImageData,
-        margin: float,
-        seed: int,
-        told: Callable[[str], Told],
+        self, fitted: ImageData, margin: float, seed: int, told: Callable[[str], Told]
     ) -> None:
         self._fitted, self._margin = fitted, margin
         self._seed, self._told = seed, told

@@ -92,12 +92,7 @@ class ConfirmedGroups:
         proposal = GroupProposal(group, f"{first.proposal.method}, joined", chance)
         claim = PermutationClaim.of(proposal, self.data)
         (test,) = confirm_permutations(
-            [claim],
-            self.free,
-            self.outside,
-            margin=self.margin,
-            level=self.level,
-            seed=self.seed,
+            [claim], self.free, self.outside, margin=self.margin, level=self.level, seed=self.seed
         )
         tests = [one.test for one in (first, second) if one.test is not None]
         p_value = max([test.p_value, *(one.adjusted_p_value for one in tests)])

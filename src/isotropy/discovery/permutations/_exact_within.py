@@ -19,11 +19,7 @@ _SURELY = 1e-3  # there are many pairs of groups
 
 @torch.no_grad()
 def without_dearer(
-    claims: Sequence[PermutationClaim],
-    free: FreePredictor,
-    outside: TaskData,
-    *,
-    seed: int,
+    claims: Sequence[PermutationClaim], free: FreePredictor, outside: TaskData, *, seed: int
 ) -> list[PermutationClaim]:
     """The claims, without those that surely cost something where another is exact.
 

@@ -67,9 +67,7 @@ class PermutationClaim:
     def of(proposal: GroupProposal, data: TaskData) -> PermutationClaim:
         """Name a proposal."""
         name = name_permutations(
-            proposal.group,
-            input_names=data.input_names,
-            output_names=data.output_names,
+            proposal.group, input_names=data.input_names, output_names=data.output_names
         )
         if data.input_names is not None:
             name = replace(name, name=in_column_names(name.name, data.input_names))

@@ -14,10 +14,7 @@ from torch.nn import functional
 from isotropy._run import generator as make_generator
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import SMALLEST_SAMPLE, ClaimTest
-from isotropy.discovery.confirming._free_predictor import (
-    held_out_rows,
-    sample_losses,
-)
+from isotropy.discovery.confirming._free_predictor import held_out_rows, sample_losses
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._average_test import average_test
 from isotropy.discovery.permutations._random_costs import chance_of_cost, orbits_of_pairs

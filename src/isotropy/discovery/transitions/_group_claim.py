@@ -90,11 +90,7 @@ class TransitionClaim:
         }
 
     def finding(
-        self,
-        seen: TransitionData,
-        outside: TransitionData,
-        free: FreePredictor | None,
-        seed: int,
+        self, seen: TransitionData, outside: TransitionData, free: FreePredictor | None, seed: int
     ) -> Finding:
         """What is reported where the test stands."""
         assert self.tested is not None
