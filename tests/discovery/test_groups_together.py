@@ -150,7 +150,7 @@ def turned() -> tuple[_continuous.TestedClaim, FreePredictor, TaskData]:
     data = TaskData.of(load((x, (x**2).sum(1))))
     rows = np.arange(300)
     free = data.free_predictor(0)
-    claims = _continuous.ContinuousClaims.proposed(data, rows[:150])
+    claims = _continuous.ContinuousClaims.proposed(data, rows[:150], _continuous.GeneratorOptions())
     (one, *_) = claims.tests(free, data, data.rows(rows[150:]), margin=0.05, level=0.05, seed=0)
     assert one.action.test.confirmed
     return one, free, data

@@ -188,7 +188,8 @@ def discover(
     rows = _as_rows(given, reading, chosen)
     plan = Plan(reading, chosen, _entries(given), seconds)
     patience = Patience(seconds, keep_on_interrupt=keep_on_interrupt)
-    common = {"margin": margin, "level": level, "fit_models": fit_models, "seed": seed}
+    common: dict[str, Any] = {"margin": margin, "level": level, "fit_models": fit_models}
+    common["seed"] = seed
     timed = plan.timed(progress)
     with one_thread():
         if isinstance(rows, Transitions):

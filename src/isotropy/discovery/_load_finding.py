@@ -108,14 +108,7 @@ def _restored(given: dict[str, Any], raw: Mapping[str, Any], folder: Path) -> di
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """What models are built from.
-
-    Args:
-        symmetry: That of the finding.
-        labels: Which weights are equal.
-        folder: Where weights are.
-        raw: The finding as it is in its file, which weights say that they belong to.
-    """
+    """What models are built from."""
 
     symmetry: Symmetry | None
     labels: NDArray[np.int64] | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -56,11 +55,6 @@ class ModelComparison:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {**asdict(self), "curve": [list(point) for point in self.curve]}
-
-    @staticmethod
-    def from_json(given: Mapping[str, Any]) -> ModelComparison:
-        """What ``to_json`` gave."""
-        return ModelComparison(**given)
 
     def __str__(self) -> str:
         losses = f"with the symmetry {self.strict:.3g}, without {self.free:.3g}"

@@ -25,7 +25,7 @@ from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators._continuous import ContinuousClaims, TestedClaim
 from isotropy.discovery.generators._continuous_model import fit_continuous_model
-from isotropy.discovery.generators._generator_search import Blocks, CannotTell
+from isotropy.discovery.generators._generator_search import Blocks, CannotTell, GeneratorOptions
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
@@ -47,19 +47,7 @@ _CURVE_IN_TIME = 60.0  # seconds of a search before its curve; a slow one does w
 
 @dataclass(frozen=True)
 class PositionOptions:
-    """What to look for, and how sure to be.
-
-    Args:
-        permuting: Whether to look for permutations.
-        moving: Whether to look for continuous symmetries.
-        candidates: Groups to try as well.
-        blocks: Columns that a continuous symmetry moves alike.
-        margin: The largest cost that still counts as a symmetry.
-        near_margin: The largest cost of one that is worth a soft model; 0 for none.
-        level: The chance of confirming anything false.
-        fit_models: Whether to fit a model with each symmetry that is found.
-        seed: Of splits, networks and random group elements.
-    """
+    """What to look for, and how sure to be."""
 
     permuting: bool = True
     moving: bool = True
@@ -73,14 +61,7 @@ class PositionOptions:
 
 
 class PositionSearch:
-    """One search, in stages: propose, fit, confirm, fit models. What is done of it can be told.
-
-    Args:
-        data: The data.
-        options: What to look for.
-        patience: How long to go on.
-        progress: Told what is being done.
-    """
+    """One search, in stages: propose, fit, confirm, fit models. What is done of it can be told."""
 
     def __init__(
         self,
@@ -148,13 +129,8 @@ class PositionSearch:
     def _look_for_generators(self) -> ContinuousClaims:
         options = self.options
         try:
-            return ContinuousClaims.proposed(
-                self.data,
-                self._split[0],
-                blocks=options.blocks,
-                margin=options.margin,
-                seed=options.seed,
-            )
+            given = GeneratorOptions(options.blocks, margin=options.margin, seed=options.seed)
+            return ContinuousClaims.proposed(self.data, self._split[0], given)
         except CannotTell as error:
             return ContinuousClaims.refused(self.data, error)
 

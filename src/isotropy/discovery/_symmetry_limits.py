@@ -191,9 +191,9 @@ def _weigh_atom(reader: Reader, custom: Mapping[str, Rep]) -> _Plan:
     if name.text == "V":
         return _Size
     if name.text == "Regular":
-        return lambda d: _Size(_ELEMENTS, regular=True)
+        return lambda _d: _Size(_ELEMENTS, regular=True)
     width = 1 if name.text in _PLAIN else custom[name.text].size()
-    return lambda d: _Size(width)
+    return lambda _d: _Size(width)
 
 
 def _sum(sizes: list[_Size]) -> _Size:

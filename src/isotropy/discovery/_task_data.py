@@ -15,7 +15,13 @@ from torch.utils import data as torch_data
 from isotropy.data import Dataset, load
 from isotropy.discovery._arrangement import Arrangement
 from isotropy.discovery._data_layout import RowLayout
-from isotropy.discovery.confirming._free_predictor import FreePredictor, Task, fit_free_predictor
+from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
+from isotropy.discovery.confirming._free_predictor import (
+    FreePredictor,
+    Task,
+    fit_free_predictor,
+    sample_losses,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +100,19 @@ class TaskData:
         index = torch.as_tensor(chosen)
         part = None if self.groups is None else self.groups[chosen]
         return replace(self, x=self.x[index], y=self.y[index], groups=part)
+
+    def losses(self, prediction: Tensor) -> Tensor:
+        """The loss of each row, shape (N,)."""
+        return sample_losses(prediction, self.y, self.task)
+
+    @torch.no_grad()
+    def cost_test(
+        self, prediction: Tensor, free: FreePredictor, *, margin: float, level: float
+    ) -> ClaimTest:
+        """The test that a prediction of these rows costs less than a margin beside the free one."""
+        constant = free.constant.expand(len(self.x), -1)
+        losses = [self.losses(p).numpy() for p in (prediction, free.predict(self.x), constant)]
+        return claim_test(*losses, margin=margin, level=level, groups=self.groups)
 
     def free_predictor(self, seed: int) -> FreePredictor:
         """A predictor free of symmetry, fitted to these rows."""

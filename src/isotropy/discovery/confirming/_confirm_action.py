@@ -19,6 +19,7 @@ from isotropy.discovery.confirming._claim_test import (
     Predictor,
     _sample_losses,
     claim_test,
+    targets_and_constant,
 )
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._orbit_average import evaluated, orbit_average
@@ -181,15 +182,7 @@ def cost_of_average(
         >>> cost_of_average(y + 0.3 * error, even[None], y, constant=torch.zeros(1)).confirmed
         False
     """
-    if loss != "cross-entropy" and y.ndim == 1 and free.ndim == 2 and free.shape[1] == 1:
-        y = y.unsqueeze(1)
-    flat = torch.as_tensor(constant).to(free)
-    if flat.shape != free.shape[1:]:
-        raise ValueError(
-            f"expected a constant prediction of shape {tuple(free.shape[1:])}, "
-            f"got {tuple(flat.shape)}"
-        )
-    y = y.to(free.device)
+    y, flat = targets_and_constant(free, y, constant, loss)
     if averaged.ndim != free.ndim + 1 or averaged.shape[1:] != free.shape:
         raise ValueError(
             f"expected averages of shape (1 or 2, {', '.join(map(str, free.shape))}), "
@@ -205,7 +198,7 @@ def cost_of_average(
         _sample_losses(loss, averaged.mean(0), y) - losses_free,
         sum(slopes) / (2 * len(slopes)),
     )
-    losses_constant = _sample_losses(loss, flat.expand_as(free), y)
+    losses_constant = _sample_losses(loss, flat, y)
     tests = [
         claim_test(
             losses_free + cost,

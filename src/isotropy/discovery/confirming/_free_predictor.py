@@ -15,7 +15,11 @@ from torch.nn import functional
 
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
-from isotropy.discovery.confirming._kernel_predictor import choose_kernel, fit_kernel
+from isotropy.discovery.confirming._kernel_predictor import (
+    choose_kernel,
+    fit_kernel,
+    softmax_regression,
+)
 
 Task = Literal["regression", "classification"]
 Predict = Callable[[Tensor], Tensor]
@@ -233,7 +237,9 @@ def _fit_polynomial(
     middle = phi.mean(0)
     phi = phi - middle
     if task == "classification":
-        weights, offset = _softmax_regression(phi, y, width, ridge)
+        weights, offset = softmax_regression(
+            phi, y, width, lambda size: 0.5 * ridge * size, most_steps=200
+        )
     else:
         offset = y.double().mean(0)
         weights = _ridge(phi, y.double() - offset, ridge)
@@ -260,24 +266,6 @@ def _ridge(phi: Tensor, y: Tensor, ridge: float) -> Tensor:
     gram.diagonal().add_(ridge * len(phi) + 1e-12 * float(gram.diagonal().max()))
     solved: Tensor = torch.linalg.solve(gram, phi.mT @ y)
     return solved
-
-
-def _softmax_regression(
-    phi: Tensor, y: Tensor, classes: int, ridge: float
-) -> tuple[Tensor, Tensor]:
-    weights = torch.zeros(phi.shape[1], classes, dtype=phi.dtype, requires_grad=True)
-    offset = torch.zeros(classes, dtype=phi.dtype, requires_grad=True)
-    solver = torch.optim.LBFGS([weights, offset], max_iter=200, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        solver.zero_grad()
-        loss = functional.cross_entropy(phi @ weights + offset, y)
-        loss = loss + 0.5 * ridge * weights.square().sum()
-        loss.backward()
-        return loss
-
-    solver.step(closure)
-    return weights.detach(), offset.detach()
 
 
 def _fit_network(

@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-Kernel = Callable[[Tensor, Tensor], Tensor]
-
 # rows that kernels are chosen on, and that the chosen one is fitted to
 _CHOSEN_ON, _MOST_ROWS = 400, 2000
 # of rows times positions: what sums over positions may cost
@@ -208,7 +206,10 @@ def _class_weights(gram: Tensor, y: Tensor, classes: int, ridge: float) -> tuple
     fifth = max(1, len(y) // 5)
 
     def solved(rows: slice, penalty: float) -> tuple[Tensor, Tensor]:
-        return _softmax_regression(features[rows], y[rows], classes, penalty)
+        wanted = y[rows]
+        return softmax_regression(
+            features[rows], wanted, classes, lambda size: penalty * size / len(wanted)
+        )
 
     def loss(penalty: float) -> float:
         weights, offset = solved(slice(fifth, None), penalty)
@@ -219,17 +220,24 @@ def _class_weights(gram: Tensor, y: Tensor, classes: int, ridge: float) -> tuple
     return unit @ weights, offset
 
 
-def _softmax_regression(
-    features: Tensor, y: Tensor, classes: int, penalty: float
+def softmax_regression(
+    features: Tensor,
+    y: Tensor,
+    classes: int,
+    penalty: Callable[[Tensor], Tensor],
+    most_steps: int = 150,
 ) -> tuple[Tensor, Tensor]:
+    """Weights and offsets of least cross-entropy, with a penalty on the squares of the weights."""
     weights = torch.zeros(features.shape[1], classes, dtype=features.dtype, requires_grad=True)
     offset = torch.zeros(classes, dtype=features.dtype, requires_grad=True)
-    solver = torch.optim.LBFGS([weights, offset], max_iter=150, line_search_fn="strong_wolfe")
+    solver = torch.optim.LBFGS(
+        [weights, offset], max_iter=most_steps, line_search_fn="strong_wolfe"
+    )
 
     def closure() -> Tensor:
         solver.zero_grad()
         loss = functional.cross_entropy(features @ weights + offset, y)
-        loss = loss + penalty * weights.square().sum() / len(y)
+        loss = loss + penalty(weights.square().sum())
         loss.backward()
         return loss
 

@@ -9,10 +9,8 @@ from numpy.typing import ArrayLike
 
 from isotropy.discovery.confirming._claim_test import (
     Floats,
-    _group_means,
-    _losses,
-    _membership,
     _p_negative_mean,
+    losses_by_name,
 )
 
 
@@ -92,16 +90,7 @@ def compare_soft(
     given: dict[str, ArrayLike] = {"soft": soft, "strict": strict, "free": free}
     for k, rival in enumerate(np.asarray(rivals, dtype=np.float64)):
         given[f"rival {k}"] = rival
-    losses = {name: _losses(values, name) for name, values in given.items()}
-    lengths = {len(values) for values in losses.values()}
-    if len(lengths) > 1:
-        raise ValueError(
-            "expected as many losses of each model, got "
-            + ", ".join(f"{len(values)} of {name}" for name, values in losses.items())
-        )
-    if groups is not None:
-        members = _membership(groups, lengths.pop())
-        losses = {name: _group_means(values, members) for name, values in losses.items()}
+    losses = losses_by_name(given, groups, "model")
     ours = losses.pop("soft")
     free_gain, free_error = _mean_and_error(losses["free"] - ours)
     strict_gain, strict_error = _mean_and_error(losses["strict"] - ours)

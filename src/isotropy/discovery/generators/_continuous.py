@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,15 +13,14 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.discovery._data_layout import RowLayout
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._finding import Finding, is_approximate, tested_fields
 from isotropy.discovery._near_claims import NearClaim, StrictModel, soft_offer
 from isotropy.discovery._standardised import TranslationInvariantModel, rows_for
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
+from isotropy.discovery.confirming._claim_test import ClaimTest
 from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
 from isotropy.discovery.confirming._data_support import DataSupport
-from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
-from isotropy.discovery.generators._action_class import Output
+from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.generators._charts import combination_text
 from isotropy.discovery.generators._claim_margin import margin_of
 from isotropy.discovery.generators._confirm_discrete import confirm_discrete
@@ -33,8 +32,8 @@ from isotropy.discovery.generators._discrete_candidates import (
 )
 from isotropy.discovery.generators._generator_claims import GeneratorClaim, claims_of
 from isotropy.discovery.generators._generator_search import (
-    Blocks,
     CannotTell,
+    GeneratorOptions,
     GeneratorSearch,
     column_names,
     search_generators,
@@ -43,8 +42,6 @@ from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.permutations._convolution_claim import compared
 from isotropy.equivariance import equivariance_error
 
-# a symmetry that surely costs more than this share is called approximate
-_EXACT = 0.01
 # what is said of a fit needs one that explains at least the rest of this
 _LEARNED = 0.8
 # of more blocks only neighbours are swapped: they generate all permutations
@@ -75,8 +72,8 @@ class TestedClaim:
 
     @property
     def approximate(self) -> bool:
-        """Whether it surely costs something."""
-        return self.action.test.interval[0] > _EXACT or not self.claim.exact
+        """Whether it has a significant cost."""
+        return is_approximate(self.action.test) or not self.claim.exact
 
     def withdraw(self, why: str) -> None:
         """Do not claim it, though its test stood."""
@@ -103,14 +100,7 @@ class TestedClaim:
 
 @dataclass(eq=False)
 class ContinuousClaims:
-    """Continuous symmetries that one part of the data suggests, and their tests.
-
-    Args:
-        data: All of the data, for names and widths.
-        search: What was found; ``None`` where the data cannot tell.
-        claims: What is to be tested.
-        notes: Anything worth knowing.
-    """
+    """Continuous symmetries that one part of the data suggests, and their tests."""
 
     data: TaskData
     search: GeneratorSearch | None
@@ -121,30 +111,14 @@ class ContinuousClaims:
     def proposed(
         data: TaskData,
         find: Any,
-        *,
-        blocks: Blocks | None = None,
-        affine: bool = True,
-        output: Output | None = None,
-        symplectic: bool = False,
-        model: Callable[[Tensor], Tensor] | None = None,
-        margin: float = 0.05,
-        seed: int = 0,
+        options: GeneratorOptions,
     ) -> ContinuousClaims:
         """Look at some rows of the data.
 
         Raises:
             CannotTell: If they do not allow an answer.
         """
-        search = search_generators(
-            data.rows(find),
-            blocks=blocks,
-            affine=affine,
-            output=output,
-            symplectic=symplectic,
-            model=model,
-            margin=margin,
-            seed=seed,
-        )
+        search = search_generators(data.rows(find), options)
         outputs = data.arrangement.outputs * data.arrangement.output_channels
         claims = claims_of(search, column_names(data), outputs)
         return ContinuousClaims(data, search, claims, list(search.notes))
@@ -335,12 +309,7 @@ class ContinuousClaims:
             method="generators",
             dimension=claim.dimension,
             approximate=tested.approximate,
-            confirmed=test.confirmed,
-            p_value=test.adjusted_p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=test.margin,
-            samples=test.samples,
+            **tested_fields(test),
             symmetry=claim.symmetry,
             generators=claim.generators,
             metric=claim.metric,
@@ -395,15 +364,7 @@ class ContinuousClaims:
             predicted = _linear_prediction(fitted, outside.x)
         else:
             return []
-        losses = [
-            sample_losses(values, outside.y, outside.task).numpy()
-            for values in (
-                predicted,
-                free.predict(outside.x),
-                free.constant.expand(len(outside.x), -1),
-            )
-        ]
-        test = claim_test(*losses, margin=margin, level=level, groups=outside.groups)
+        test = outside.cost_test(predicted, free, margin=margin, level=level)
         if not test.confirmed:
             return []
         return [
@@ -412,12 +373,7 @@ class ContinuousClaims:
                 group=f"Trivial({n})",
                 action="any motion that the target does not see",
                 method="gradients",
-                confirmed=True,
-                p_value=test.p_value,
-                effect=test.effect,
-                interval=test.interval,
-                margin=margin,
-                samples=test.samples,
+                **tested_fields(test),
                 trivial=f"the target {why}",
             )
         ]

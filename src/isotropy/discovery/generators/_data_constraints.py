@@ -74,6 +74,9 @@ class DataConstraints:
         Returns:
             Gradients, of shape (N, count, n).
 
+        Raises:
+            ValueError: If inputs have another width.
+
         Example:
             >>> line = find_constraints(np.outer(np.arange(9.0), [1.0, 2.0]))
             >>> normal = line.gradients(np.zeros((1, 2)))[0, 0]

@@ -22,7 +22,7 @@ from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators._action_class import Output
 from isotropy.discovery.generators._algebras import ClassResult
 from isotropy.discovery.generators._continuous import ContinuousClaims
-from isotropy.discovery.generators._generator_search import Blocks
+from isotropy.discovery.generators._generator_search import Blocks, GeneratorOptions
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 
 
@@ -143,17 +143,8 @@ def find_generators(
     data = TaskData.of(as_dataset(X, y, task, groups), permuting=False)
     find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
     tell(Step(0, 4, "fitting a smooth function"))
-    claims = ContinuousClaims.proposed(
-        data,
-        find,
-        blocks=blocks,
-        affine=affine,
-        output=output,
-        symplectic=symplectic,
-        model=model,
-        margin=margin,
-        seed=seed,
-    )
+    options = GeneratorOptions(blocks, affine, output, symplectic, model, margin, seed)
+    claims = ContinuousClaims.proposed(data, find, options)
     assert claims.search is not None
     fitted, outside = data.rows(fit), data.rows(held)
     seen = data.rows(np.concatenate([find, fit]))

@@ -37,12 +37,7 @@ _HELD_OUT = 0.25
 
 @dataclass(frozen=True)
 class InvariantFeatures:
-    """What an action on blocks of columns leaves as it is.
-
-    Args:
-        blocks: The blocks.
-        action: The action.
-    """
+    """What an action on blocks of columns leaves as it is."""
 
     blocks: ColumnBlocks
     action: UsualAction

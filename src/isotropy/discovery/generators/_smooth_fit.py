@@ -6,7 +6,7 @@ where they differ is noise. A polynomial is taken where it does, else a network.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,24 +141,15 @@ def fit_smooth(
         return loss if np.isfinite(loss) else np.inf
 
     best: SmoothFit | None = None
-    reached: list[float] = []  # by polynomials of y itself, degree by degree
+    enough = False
     if task == "regression":
         y = y.double()
-        for link in links(y):
-            for kind, pair in polynomials(x, y, link, halves):
-                fit = SmoothFit(kind, pair, unexplained(pair))
-                if fit.is_exact:
-                    return fit
-                if pair[0] is pair[1]:
-                    continue  # one fit to all rows tells nothing of its error
-                if not link.words:
-                    reached.append(fit.unexplained)
-                factor = _MUCH_BETTER if link.words else _BETTER
-                if best is None or fit.unexplained * factor < best.unexplained:
-                    best = fit
-    enough = best is not None and (
-        best.unexplained <= _GOOD_ENOUGH or (not thorough and _levelled_off(reached))
-    )
+        best, reached = _best_polynomial(x, y, halves, unexplained)
+        if best is not None and best.is_exact:
+            return best
+        enough = best is not None and (
+            best.unexplained <= _GOOD_ENOUGH or (not thorough and _levelled_off(reached))
+        )
     if best is None or (networks and not enough):
         pair = kernel_pair(x, y, task, width, halves, channels)
         fit = SmoothFit("a kernel", pair, unexplained(pair))
@@ -170,6 +161,30 @@ def fit_smooth(
         if fit.unexplained * _BETTER < best.unexplained:
             best = fit
     return best
+
+
+def _best_polynomial(
+    x: Tensor,
+    y: Tensor,
+    halves: Sequence[Tensor],
+    unexplained: Callable[[tuple[Smooth, Smooth]], float],
+) -> tuple[SmoothFit | None, list[float]]:
+    """The best polynomial, and what those of y itself leave, degree by degree."""
+    best: SmoothFit | None = None
+    reached: list[float] = []
+    for link in links(y):
+        for kind, pair in polynomials(x, y, link, halves):
+            fit = SmoothFit(kind, pair, unexplained(pair))
+            if fit.is_exact:
+                return fit, reached
+            if pair[0] is pair[1]:
+                continue  # one fit to all rows tells nothing of its error
+            if not link.words:
+                reached.append(fit.unexplained)
+            factor = _MUCH_BETTER if link.words else _BETTER
+            if best is None or fit.unexplained * factor < best.unexplained:
+                best = fit
+    return best, reached
 
 
 def _levelled_off(reached: Sequence[float]) -> bool:

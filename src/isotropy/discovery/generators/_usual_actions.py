@@ -24,10 +24,6 @@ _EXACT = 1e-6
 class UsualAction:
     """All linear motions of a block that keep a metric, and the shifts of all blocks at once.
 
-    Args:
-        signs: The metric's diagonal.
-        shifts: Whether there are shifts.
-
     Example:
         >>> len(UsualAction((1, 1, 1)).generators()), len(UsualAction((1, 1, 1), True).generators())
         (3, 6)

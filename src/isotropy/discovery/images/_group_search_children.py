@@ -26,13 +26,7 @@ _TOLD = 20
 
 @dataclass(frozen=True)
 class TrainedChildren:
-    """What a search has trained.
-
-    Args:
-        result: All children.
-        baseline: The validation accuracy of the free network.
-        validation: How many rows that is measured on.
-    """
+    """What a search has trained."""
 
     result: SearchResult
     baseline: float

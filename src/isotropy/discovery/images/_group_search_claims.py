@@ -19,10 +19,6 @@ from isotropy.nn import grid_sharing
 class LayerGroupClaim:
     """The hidden layers of a network commute with a set of groups of image and hidden grids.
 
-    Args:
-        space: What was searched.
-        state: The largest set of groups with this network.
-
     Example:
         >>> space = SearchSpace((1, 8, 8), (), ((8, 8),))
         >>> claim = LayerGroupClaim(

@@ -62,15 +62,7 @@ def fit_grid_network(
 
 
 class ComparedNetworks:
-    """Networks of states, each fitted to the same rows several times, and their losses on others.
-
-    Args:
-        space: What the states are of.
-        fitted: What to fit to.
-        outside: What to compare on.
-        seeds: Of the trainings of each network; losses are means over them.
-        told: Called with the state after each training.
-    """
+    """Networks of states, each fitted to the same rows several times; their losses on others."""
 
     def __init__(
         self,

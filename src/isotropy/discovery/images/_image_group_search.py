@@ -13,7 +13,7 @@ from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
 from isotropy.discovery._data_layout import RowLayout
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._finding import Finding, is_approximate, tested_fields
 from isotropy.discovery._findings import Findings
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
 from isotropy.discovery.confirming._free_predictor import sample_losses
@@ -32,7 +32,6 @@ CHILDREN = 60
 METHOD = "search among sets of groups"
 _MOST_SEARCHED, _MOST_FITTED, _MOST_TESTED = 5000, 4000, 1500
 _CLAIMED, _SEEDS = 3, 3
-_EXACT = 0.01  # what surely costs more is called approximate
 _NOTHING = 0.95
 
 
@@ -201,13 +200,8 @@ class _GroupSearch:
             method=METHOD,
             order=claim.order,
             layers=claim.layers(self.data.classes),
-            approximate=test.interval[0] > _EXACT,
-            confirmed=True,
-            p_value=test.adjusted_p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=test.margin,
-            samples=test.samples,
+            approximate=is_approximate(test),
+            **tested_fields(test),
             layout=RowLayout(self.data.image[0], image=self.data.given),
             notes=(
                 f"fitted to the second part of the rows, mean of {_SEEDS} trainings: accuracy on "

@@ -61,12 +61,6 @@ class ImageModels:
 
     Shifts along both axes are built into layers, turns and mirrors are averaged over. Another
     group is averaged over as a whole.
-
-    Args:
-        seen: What to fit to.
-        outside: What to compare on.
-        seed: Of weights, batches and random motions.
-        told: Makes what is called after each epoch, from words.
     """
 
     def __init__(

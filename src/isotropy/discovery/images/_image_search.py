@@ -50,15 +50,6 @@ class ImageSearch:
     ``stages`` are to be done in order. Any of them may be left out or broken off, by whatever
     exception; ``so_far`` gives what is sure then.
 
-    Args:
-        data: Images and targets.
-        candidates: Groups of permutations of the pixels to try as well.
-        margin: The largest cost that still counts as a symmetry.
-        level: The chance of confirming anything false.
-        seed: Of splits, networks and random group elements.
-        tell: Told what is being done.
-        some_layers: Whether claims about the first layers of a network alone are findings.
-
     Raises:
         ValueError: If there are too few rows, or a candidate does not permute pixels.
     """

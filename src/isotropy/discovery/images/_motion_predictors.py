@@ -58,12 +58,6 @@ class MotionPredictors:
     look like those of the data: that a network which mirrors every digit tells digits does not say
     that the mirror image of a digit is the same digit.
 
-    Args:
-        fitted: Rows to fit to.
-        margin: The largest cost that counts as a symmetry.
-        seed: Of networks, motions and held-out rows.
-        told: Makes what is called after each epoch, from words.
-
     Attributes:
         fits: The predictors.
         apart: Rows held out of every training, by which predictors are chosen.

@@ -22,18 +22,7 @@ _MOST_JOINS = 6
 
 @dataclass(eq=False)
 class ConfirmedGroups:
-    """Tested claims, and what they were tested with.
-
-    Args:
-        claims: All of them; those that are made on the way are added.
-        data: All of the data, for names.
-        free: The predictor that they were tested with.
-        seen: All rows but those of the test.
-        outside: The rows of the test.
-        margin: The largest cost that counts as a symmetry.
-        level: The chance of confirming anything false.
-        seed: Of networks and random elements.
-    """
+    """Tested claims, and what they were tested with."""
 
     claims: list[PermutationClaim]
     data: TaskData

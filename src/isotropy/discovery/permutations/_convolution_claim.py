@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._finding import Finding, tested_fields
 from isotropy.discovery._standardised import build_model
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
-from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
+from isotropy.discovery.confirming._claim_test import ClaimTest
+from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.naming._naming import SharingName, name_sharing
 from isotropy.discovery.permutations._polynomial_colours import PolynomialColours
 from isotropy.discovery.sharing._assignment import canonical_labels
@@ -53,15 +53,8 @@ class ConvolutionClaim:
     ) -> ClaimTest:
         """Hold the least-squares map that shares against the free predictor."""
         weight, offset = self.fit(fitted)
-        losses = [
-            sample_losses(prediction, outside.y, outside.task).numpy()
-            for prediction in (
-                outside.x @ weight.T + offset,
-                free.predict(outside.x),
-                free.constant.expand(len(outside.x), -1),
-            )
-        ]
-        return claim_test(*losses, margin=margin, level=level, groups=outside.groups)
+        predicted = outside.x @ weight.T + offset
+        return outside.cost_test(predicted, free, margin=margin, level=level)
 
     def finding(
         self,
@@ -79,12 +72,7 @@ class ConvolutionClaim:
             action=self.name.action,
             method="diagonals of a linear map",
             order=self.name.order,
-            confirmed=True,
-            p_value=test.adjusted_p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=test.margin,
-            samples=test.samples,
+            **tested_fields(test),
             symmetry=self.name.symmetry,
             labels=self.labels,
             input_names=outside.input_names or (),
@@ -150,10 +138,7 @@ def compared(predicted: Tensor, free: FreePredictor, outside: TaskData) -> str:
         "free predictor": free.predict(outside.x),
         "constant": free.constant.expand(len(outside.x), -1),
     }
-    texts = [
-        f"{name} {float(sample_losses(p, outside.y, outside.task).mean()):.4g}"
-        for name, p in losses.items()
-    ]
+    texts = [f"{name} {float(outside.losses(p).mean()):.4g}" for name, p in losses.items()]
     return f"mean loss on the {len(outside.x)} rows held out: {', '.join(texts)}"
 
 

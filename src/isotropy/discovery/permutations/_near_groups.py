@@ -13,13 +13,7 @@ _MUCH_LESS = 0.25
 
 @dataclass(frozen=True, eq=False)
 class NearGroup:
-    """A group, and what it costs.
-
-    Args:
-        group: The permutations.
-        method: How it was come by.
-        cost: The cost, as a share of what can be learned.
-    """
+    """A group, and what it costs."""
 
     group: PairGroup
     method: str

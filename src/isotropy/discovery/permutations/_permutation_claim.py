@@ -15,7 +15,7 @@ from torch import Tensor
 from isotropy._run import generator as make_generator
 from isotropy._run import spawn
 from isotropy.discovery._data_layout import RowLayout
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._finding import Finding, is_approximate, tested_fields
 from isotropy.discovery._near_claims import NearClaim, soft_offer
 from isotropy.discovery._standardised import StandardisedModel
 from isotropy.discovery._symmetric_model import fit_symmetric_model
@@ -32,8 +32,6 @@ from isotropy.discovery.permutations._convolution_claim import compared
 from isotropy.discovery.permutations._proposals import GroupProposal, Proposals
 from isotropy.reps import Symmetry
 
-# a symmetry that surely costs more than this share is called approximate
-_EXACT = 0.01
 # a soft model has copies of the input inside: what breaks a symmetry moves these apart
 _WIDTH, _FEWEST, _MOST = 256, 4, 16
 _MOST_NEAR = 2
@@ -93,8 +91,8 @@ class PermutationClaim:
 
     @property
     def approximate(self) -> bool:
-        """Whether it surely costs something."""
-        return self.test is not None and self.test.interval[0] > _EXACT
+        """Whether it has a significant cost."""
+        return self.test is not None and is_approximate(self.test)
 
     @property
     def is_named(self) -> bool:
@@ -149,13 +147,8 @@ class PermutationClaim:
             action=self.name.action,
             method=self.proposal.method,
             order=self.group.order,
-            approximate=test.interval[0] > _EXACT,
-            confirmed=test.confirmed,
-            p_value=test.adjusted_p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=test.margin,
-            samples=test.samples,
+            approximate=is_approximate(test),
+            **tested_fields(test),
             symmetry=self.symmetry,
             custom=self.name.custom,
             layout=self.layout,

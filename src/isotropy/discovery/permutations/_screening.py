@@ -32,11 +32,6 @@ _LITTLE = 0.5
 class Screening:
     """A free predictor fitted to most rows, and what symmetries cost on the others.
 
-    Args:
-        data: The rows.
-        margin: What a symmetry may cost.
-        seed: Of the split, the predictor and random elements.
-
     Attributes:
         free: The predictor.
     """

@@ -13,6 +13,7 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.data import Transitions
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
+from isotropy.discovery._predictor_notes import notes_of_share
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.confirming._splits import three_way_split
@@ -23,7 +24,6 @@ from isotropy.discovery.transitions._propose import TransitionProposals, propose
 from isotropy.discovery.transitions._stakes import capped_errors
 from isotropy.discovery.transitions._transition_data import TransitionData
 
-_MUCH_LEFT, _NOTHING = 0.05, 0.95
 _MOST_TRIED, _MOST_UNTOLD = 5, 2
 
 
@@ -170,11 +170,4 @@ def _notes(
             "there are few episodes, so that stretches of them stand for whole ones: rows of one "
             "episode are in several parts"
         )
-    if left > _NOTHING:
-        notes.append("next to nothing could be learned from these rows, so nothing can be claimed")
-    elif left > _MUCH_LEFT:
-        notes.append(
-            f"claims are about what the predictor has learned: the {left:.0%} that it leaves may "
-            "be noise, or have less symmetry"
-        )
-    return notes
+    return [*notes, *notes_of_share(left)]

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._finding import Finding, is_approximate, tested_fields
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.transitions._group_test import GroupTest
 from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
@@ -18,9 +18,6 @@ from isotropy.discovery.transitions._transition_data import TransitionData
 from isotropy.discovery.transitions._transition_network import fit_transition_network
 from isotropy.groups import abstract_name
 from isotropy.reps import Symmetry, joint_action
-
-# a symmetry that surely costs more than this share is called approximate
-_EXACT = 0.01
 
 
 @dataclass(eq=False)
@@ -120,13 +117,8 @@ class TransitionClaim:
             action=self.action,
             method="transitions",
             order=len(self.elements),
-            approximate=test.interval[0] > _EXACT,
-            confirmed=self.confirmed,
-            p_value=test.adjusted_p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=test.margin,
-            samples=test.samples,
+            approximate=is_approximate(test),
+            **tested_fields(test),
             notes=tuple(notes),
             symmetry=self.symmetry,
             model=model,

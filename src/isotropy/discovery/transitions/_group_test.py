@@ -77,20 +77,8 @@ def group_test(
     how far g moves them (``displacements``). The
     claim stands if all of these tests do, so its p-value is the largest of theirs.
     """
-    base = support.contains(held.x).numpy()
-    inside, kept = base, 1.0
-    for element in elements:
-        image = base & support.contains(element.as_map().apply(held.x)).numpy()
-        inside = inside & image
-        kept = min(kept, float(image.sum()) / max(1, int(base.sum())))
-    share = float(inside.mean())
-    rows = held.rows(np.flatnonzero(inside))
-    samples = len(rows.x) if rows.groups is None else len(np.unique(rows.groups))
-    if kept < KEPT or share < _FEWEST or samples < SMALLEST_SAMPLE:
-        reason = (
-            f"it takes up to {1 - kept:.0%} of the rows to where there are few or none, so that "
-            "the log cannot tell"
-        )
+    rows, share, samples, reason = _with_images(elements, held, support)
+    if reason:
         return GroupTest(untested(margin, level, samples), share, (), reason)
     displaced = {
         element: displacements(element, rows, seed) for element in _up_to_inverse(elements)
@@ -117,27 +105,55 @@ def group_test(
         cyclic = generated([element], len(elements)) or ()
         orbits = at_stake(_losses([one, element], free, other, seed), output_orbits(cyclic, held.n))
         if not orbits:
-            return GroupTest(
-                replace(test, p_value=1.0, adjusted_p_value=1.0),
-                share,
-                (),
-                "nothing that was learned depends on what it moves",
-            )
-        for orbit in orbits:
-            p_value = claim_test(
-                pair.symmetrised[:, orbit].sum(1),
-                pair.free[:, orbit].sum(1),
-                pair.blind[:, orbit].sum(1),
-                margin=_IN_COLUMNS * margin,
-                **options,
-            ).p_value
-            if p_value > largest:
-                largest, weakest = p_value, tuple(held.names[i] for i in orbit)
+            refused = replace(test, p_value=1.0, adjusted_p_value=1.0)
+            reason = "nothing that was learned depends on what it moves"
+            return GroupTest(refused, share, (), reason)
+        p_values = [
+            (_in_columns(pair, orbit, pair.blind, margin, options), orbit) for orbit in orbits
+        ]
         for orbit, far in moved:
-            p_value = _of_inputs(orbit, pair, free, rows, other, far * margin, options, seed)
+            columns = dependent_columns(orbit, free, other, seed)
+            if len(columns):  # else too little depends on these inputs to tell
+                without = errors_without(orbit, free, rows, seed)
+                p_values.append((_in_columns(pair, columns, without, far * margin, options), orbit))
+        for p_value, orbit in p_values:
             if p_value > largest:
                 largest, weakest = p_value, tuple(held.names[i] for i in orbit)
     return GroupTest(replace(test, p_value=largest, adjusted_p_value=largest), share, weakest)
+
+
+def _with_images(
+    elements: Sequence[SignedPermutation], held: TransitionData, support: DataSupport
+) -> tuple[TransitionData, float, int, str]:
+    """Rows with all images where there are data, their share and number; why they are too few."""
+    base = support.contains(held.x).numpy()
+    inside, kept = base, 1.0
+    for element in elements:
+        image = base & support.contains(element.as_map().apply(held.x)).numpy()
+        inside = inside & image
+        kept = min(kept, float(image.sum()) / max(1, int(base.sum())))
+    share = float(inside.mean())
+    rows = held.rows(np.flatnonzero(inside))
+    samples = len(rows.x) if rows.groups is None else len(np.unique(rows.groups))
+    reason = ""
+    if kept < KEPT or share < _FEWEST or samples < SMALLEST_SAMPLE:
+        reason = (
+            f"it takes up to {1 - kept:.0%} of the rows to where there are few or none, so that "
+            "the log cannot tell"
+        )
+    return rows, share, samples, reason
+
+
+def _in_columns(
+    pair: ColumnLosses,
+    columns: NDArray[np.int64],
+    blind: NDArray[np.float64],
+    margin: float,
+    options: dict[str, Any],
+) -> float:
+    """The p-value of the cost in some columns, against what a blind predictor loses there."""
+    losses = (one[:, columns].sum(1) for one in (pair.symmetrised, pair.free, blind))
+    return claim_test(*losses, margin=_IN_COLUMNS * margin, **options).p_value
 
 
 def _losses(
@@ -152,32 +168,6 @@ def _losses(
         spread=rows.spread,
         seed=seed,
     )
-
-
-def _of_inputs(
-    orbit: NDArray[np.int64],
-    pair: ColumnLosses,
-    free: FreePredictor,
-    rows: TransitionData,
-    other: TransitionData,
-    margin: float,
-    options: dict[str, Any],
-    seed: int,
-) -> float:
-    """The p-value of the cost in all columns that depend on some inputs, against their part in it.
-
-    Zero where too little depends on them to tell.
-    """
-    columns = dependent_columns(orbit, free, other, seed)
-    if not len(columns):
-        return 0.0
-    return claim_test(
-        pair.symmetrised[:, columns].sum(1),
-        pair.free[:, columns].sum(1),
-        errors_without(orbit, free, rows, seed)[:, columns].sum(1),
-        margin=_IN_COLUMNS * margin,
-        **options,
-    ).p_value
 
 
 def _up_to_inverse(elements: Sequence[SignedPermutation]) -> list[SignedPermutation]:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from isotropy._run import generator as make_generator
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._finding import Finding, tested_fields
 from isotropy.discovery.confirming._claim_test import claim_test
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.transitions._stakes import capped_errors
@@ -54,12 +54,7 @@ def ignored_entries(
             group=f"wreath(Z(2),S({len(ignored)}))" if len(ignored) > 1 else "Z(2)",
             action=f"any change of {listed}",
             method="shuffled columns",
-            confirmed=True,
-            p_value=test.p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=margin,
-            samples=test.samples,
+            **tested_fields(test),
             trivial=f"no increment depends on {listed}",
         )
     ]

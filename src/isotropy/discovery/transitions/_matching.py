@@ -24,9 +24,6 @@ class Matching:
     for each pair (i, j): what is gained, up to sign, where entry i goes to j while the others go
     where they are thought to go. So the image of one entry suggests that of others (``grown``), and
     all are improved together by assignment problems (``improved``).
-
-    Args:
-        coefficients: Of the fit.
     """
 
     def __init__(self, coefficients: Coefficients) -> None:

@@ -108,13 +108,7 @@ def propose_transitions(data: TransitionData, *, margin: float, seed: int) -> Tr
 
 
 class _Screen:
-    """Costs of elements, each found once.
-
-    Args:
-        fitted: The rows to fit a free predictor to.
-        outside: The rows to find costs on; those count whose images lie near rows fitted to.
-        seed: Of the predictor.
-    """
+    """Costs of elements, each found once."""
 
     def __init__(self, fitted: TransitionData, outside: TransitionData, seed: int) -> None:
         self._free = fitted.free_predictor(seed)
