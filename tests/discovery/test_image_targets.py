@@ -21,7 +21,7 @@ from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import moved_together, usual_motions
 from isotropy.discovery.images._image_search import ImageSearch
 from isotropy.discovery.images._image_shapes import image_shape, target_shape
-from isotropy.discovery.images._moved_support import told_apart
+from isotropy.discovery.images._moved_support import distinguishability
 
 
 @pytest.fixture(autouse=True)
@@ -133,7 +133,7 @@ def test_moved_images_are_told_from_those_of_the_data_or_not():
     for images, low, high in ((x, 0.4, 0.6), (upright, 0.65, 1.0), (either, 0.35, 0.62)):
         data = data_of(images, np.arange(600) % 2)
         mirror = next(one for one in usual_motions(data) if one.name == "Z(2), mirror images")
-        assert low < told_apart(data, mirror, 0) < high
+        assert low < distinguishability(data, mirror, 0) < high
 
 
 def letters_anywhere(rows: int, side: int):
@@ -151,8 +151,8 @@ def test_things_that_lie_anywhere_are_told_from_their_mirror_images():
     data = letters_anywhere(900, 16)
     mirror = next(one for one in usual_motions(data) if one.name == "Z(2), mirror images")
     with one_thread():
-        assert told_apart(data, mirror, 0) < 0.6
-        assert told_apart(data, mirror, 0, wherever=True) > 0.65
+        assert distinguishability(data, mirror, 0) < 0.6
+        assert distinguishability(data, mirror, 0, wherever=True) > 0.65
 
 
 def test_mirror_images_that_the_data_do_not_have_are_not_claimed():

@@ -23,7 +23,7 @@ def leave_out(
 ) -> None:
     """Withdraw continuous claims that say nothing, and say why.
 
-    - Where positions are a ring, neighbours are no vector, unless somebody said that they were.
+    - Where positions are a ring, neighbours are no vector, unless the user says so.
     - Of what is linear as far as a predictor has learned it, motions say nothing: each linear
       function has many.
     - Every quadratic form has an SO(p, q) in a basis of its own.

@@ -25,10 +25,10 @@ class ModelComparison:
             empty where it was not asked for.
 
     Example:
-        >>> told = ModelComparison("mean squared error", 0.1, 0.2, 1.0, 0.01, 300, 600)
-        >>> print(told)
+        >>> report = ModelComparison("mean squared error", 0.1, 0.2, 1.0, 0.01, 300, 600)
+        >>> print(report)
         mean squared error on 300 rows held out: with the symmetry 0.1, without 0.2, constant 1
-        >>> f"{told.saved:.3g}"
+        >>> f"{report.saved:.3g}"
         '0.5'
     """
 

@@ -22,7 +22,7 @@ StrictModel: TypeAlias = tuple[StandardisedModel, Mapping[str, Any]]
 
 @dataclass(frozen=True, eq=False)
 class NearClaim:
-    """A symmetry that may hold nearly.
+    """A symmetry that may hold approximately.
 
     Args:
         test: Whether it costs less than a wide margin.
@@ -37,7 +37,7 @@ class NearClaim:
 
 
 def standing(claims: Sequence[NearClaim]) -> list[NearClaim]:
-    """Those that surely cost less than the wide margin, after Holm's correction among them."""
+    """Those that cost significantly less than the wide margin, after Holm's correction."""
     adjusted = holm([claim.test.p_value for claim in claims])
     tested = [
         replace(claim, test=replace(claim.test, adjusted_p_value=float(p)))
@@ -56,7 +56,7 @@ def offered(
     level: float,
     seed: int,
 ) -> list[Finding]:
-    """The findings whose soft model surely predicts better than what there is without them.
+    """The findings whose soft model predicts significantly better than what there is without them.
 
     That is the free predictor, and every model of a symmetry that is confirmed: a one-sided test
     of paired losses on the rows held out, with Holm's correction over the findings. Being as good

@@ -71,11 +71,11 @@ class Plan:
     def timed(self, progress: ProgressCallback | None) -> ProgressCallback:
         """A callback that adds how long it will still take, and logs the plan when work begins."""
         started = time.monotonic()
-        told: list[bool] = []
+        logged: list[bool] = []
 
         def tell(step: Step) -> None:
-            if not told:  # once options have been checked and work begins
-                told.append(True)
+            if not logged:  # once options have been checked and work begins
+                logged.append(True)
                 _LOG.info("%s", self)
             if progress is None:
                 return

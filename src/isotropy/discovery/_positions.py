@@ -61,7 +61,7 @@ class PositionOptions:
 
 
 class PositionSearch:
-    """One search, in stages: propose, fit, confirm, fit models. What is done of it can be told."""
+    """One search, in stages: propose, fit, confirm, fit models. It can stop after any of them."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class PositionSearch:
             return self._untested()
         found, nearly = self._models()
         self._stage("putting it together")
-        tried, notes, trivial = self._told()
+        tried, notes, trivial = self._summary()
         return Findings(found, tried, 0.0, notes, trivial, nearly)
 
     def _stage(self, words: str) -> None:
@@ -162,7 +162,7 @@ class PositionSearch:
         return True
 
     def _models(self) -> tuple[list[Finding], list[Finding]]:
-        """What is confirmed and what nearly holds, each with a model if there is time."""
+        """What is confirmed and what approximately holds, each with a model if there is time."""
         options, attempt, seed = self.options, self.patience.attempt, self.options.seed
         free, smooth = self._free, self._smooth
         assert free is not None
@@ -201,7 +201,7 @@ class PositionSearch:
             shown = [claim for claim in shown if claim.is_named]
         found = self._continuous_findings(fit)
         if diagonal is not None and filtered:
-            # what turns a filter around is said with it
+            # what turns a filter around is part of its finding
             turned = PairGroup(diagonal.name.generators, *reversed(diagonal.labels.shape))
             shown = [claim for claim in shown if not turned.contains(claim.group)]
             test = self._tests[-1]
@@ -318,7 +318,7 @@ class PositionSearch:
         tried = [*self._proposals.tried, *(f"{name}: proposed, not tested" for name in names)]
         return Findings((), tried)
 
-    def _told(self) -> tuple[list[str | Mapping[str, Any]], list[str], list[Finding]]:
+    def _summary(self) -> tuple[list[str | Mapping[str, Any]], list[str], list[Finding]]:
         """What was tried, notes, and what holds trivially."""
         options, free = self.options, self._free
         assert free is not None

@@ -15,7 +15,7 @@ from isotropy.data import Dataset, Transitions
 Kind = Literal["vectors", "sequences", "images", "transitions"]
 
 _FEWEST_PIXELS = 6  # side of a square that is an image, and not some vectors of as many entries
-_SURELY_IMAGE = 12  # side of an oblong that is one
+_CLEAR_IMAGE = 12  # side of an oblong that is one
 _FEW_CHANNELS, _MANY_STEPS = 4, 8
 _PICTURE = 0.1  # by how much pixels above each other agree more than those half a line apart
 _ROWS_LOOKED_AT = 2000
@@ -60,9 +60,9 @@ def read_shape(
 
     Args:
         data: The data.
-        methods: What is looked for, where the user said so: those for images make three axes
+        methods: What is looked for, where the user named it: those for images make three axes
             images, those for positions do not.
-        channels_first: Whether the user said so.
+        channels_first: Whether the user says so.
 
     Raises:
         ValueError: If there are more axes.
@@ -98,7 +98,7 @@ def read_shape(
             )
             if must_be_image:
                 return ShapeReading("images", False, words), data
-            doubtful = not _are_alike(data.x.flatten(1), shape[1])
+            doubtful = not _are_similar(data.x.flatten(1), shape[1])
             return ShapeReading("images", False, words, note, doubtful), data
         return _sequences(data, channels_first), data
     if len(shape) == 3:
@@ -145,16 +145,16 @@ def _is_image(shape: tuple[int, ...]) -> bool:
     small, large = min(shape), max(shape)
     if small == large:
         return small >= _FEWEST_PIXELS
-    return small >= _SURELY_IMAGE and large <= 2 * small
+    return small >= _CLEAR_IMAGE and large <= 2 * small
 
 
 def _is_picture(x: Tensor, side: int) -> bool:
     """Whether columns are pixels of square pictures."""
-    return side >= _FEWEST_PIXELS and side * side == x.shape[1] and _are_alike(x, side)
+    return side >= _FEWEST_PIXELS and side * side == x.shape[1] and _are_similar(x, side)
 
 
-def _are_alike(x: Tensor, side: int) -> bool:
-    """Whether columns are more alike one line apart than half a line, or two lines."""
+def _are_similar(x: Tensor, side: int) -> bool:
+    """Whether columns are more similar one line apart than half a line, or two lines."""
     rows = x[:_ROWS_LOOKED_AT].double()
     centred = rows - rows.mean(0)
     size = centred.square().sum(0).sqrt()

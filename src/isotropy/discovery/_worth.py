@@ -36,9 +36,9 @@ def with_worth(
     if finding.model is None:
         return finding
     strict, free, constant = (
-        sample_losses(said, outside.y, outside.task).double().numpy()
-        for said in (
-            _said(finding.model, outside.x),
+        sample_losses(predicted, outside.y, outside.task).double().numpy()
+        for predicted in (
+            _predicted(finding.model, outside.x),
             rival.predict(outside.x),
             rival.constant.expand(len(outside.x), -1),
         )
@@ -46,8 +46,8 @@ def with_worth(
     accuracies: list[float | None] = [None, None]
     if outside.task == "classification":
         accuracies = [
-            float((said.argmax(1) == outside.y).double().mean())
-            for said in (_said(finding.model, outside.x), rival.predict(outside.x))
+            float((predicted.argmax(1) == outside.y).double().mean())
+            for predicted in (_predicted(finding.model, outside.x), rival.predict(outside.x))
         ]
     comparison = ModelComparison(
         _LOSSES[outside.task],
@@ -74,8 +74,8 @@ def with_curve(
     seed: int = 0,
 ) -> Finding:
     """A finding whose comparison has a curve: models fitted to fewer rows."""
-    told = finding.comparison
-    assert told is not None
+    comparison = finding.comparison
+    assert comparison is not None
     order = torch.randperm(len(seen.x), generator=make_generator(seed)).numpy()
     curve = []
     for share in _SHARES:
@@ -89,25 +89,27 @@ def with_curve(
         if strict is None:
             return finding
         free = free_of(few)
-        points = [_loss(p, outside) for p in (_said(strict, outside.x), free.predict(outside.x))]
+        points = [
+            _loss(p, outside) for p in (_predicted(strict, outside.x), free.predict(outside.x))
+        ]
         if np.isfinite(points).all():
             curve.append((count, points[0], points[1]))
-    curve.append((told.fitted, told.strict, told.free))
-    return replace(finding, comparison=replace(told, curve=tuple(curve)))
+    curve.append((comparison.fitted, comparison.strict, comparison.free))
+    return replace(finding, comparison=replace(comparison, curve=tuple(curve)))
 
 
-def _loss(said: Tensor, rows: TaskData) -> float:
-    return float(sample_losses(said, rows.y, rows.task).mean())
+def _loss(predicted: Tensor, rows: TaskData) -> float:
+    return float(sample_losses(predicted, rows.y, rows.task).mean())
 
 
-def _said(model: nn.Module, x: Tensor) -> Tensor:
+def _predicted(model: nn.Module, x: Tensor) -> Tensor:
     with torch.no_grad():
-        said: Tensor = model(rows_for(model, x))
-    return said.double()
+        predicted: Tensor = model(rows_for(model, x))
+    return predicted.double()
 
 
 def _error(finding: Finding, outside: TaskData, seed: int) -> float | None:
-    """The largest relative error over elements of the group; None where it cannot be told."""
+    """The largest relative error over elements of the group; None where it cannot be measured."""
     if finding.model is None or finding.symmetry is None:
         return None
     x = outside.x[:_MOST_ROWS_OF_ERROR]
@@ -115,7 +117,7 @@ def _error(finding: Finding, outside: TaskData, seed: int) -> float | None:
     model = finding.model
 
     def about_centre(moved: Tensor) -> Tensor:
-        return _said(model, moved + centre)
+        return _predicted(model, moved + centre)
 
     try:
         error = equivariance_error(about_centre, x - centre, finding.symmetry, generator=seed)

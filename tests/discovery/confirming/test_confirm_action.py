@@ -146,7 +146,7 @@ def confirmed_for(x: Tensor, generators: Tensor, **given: object) -> ActionTest:
 def test_nothing_is_claimed_where_nothing_was_averaged() -> None:
     direction = normal(300, 3, 0)
     sphere = direction / direction.norm(dim=1, keepdim=True)
-    assert not (off := confirmed_for(sphere, scaling(3))).told
+    assert not (off := confirmed_for(sphere, scaling(3))).testable
     assert (off.test.p_value, off.test.confirmed) == (1.0, False)
     # a column that is twice another one, moved alone
     line = torch.cat([direction[:, :1], 2 * direction[:, :1]], 1)

@@ -37,11 +37,11 @@ class ActionTest:
         share: The share of inputs that could be tested on.
         kept: How many images of an input were averaged over, on average.
         reach: How far the images lie from the inputs, in distances between data.
-        reason: Why nothing could be told; empty where something could.
+        reason: Why there is no test; empty where there is one.
 
     Example:
         >>> nothing = ActionTest(untested(0.05, 0.05), 0.0, 0.0, 0.0, "no image is within the data")
-        >>> nothing.test.confirmed, nothing.told
+        >>> nothing.test.confirmed, nothing.testable
         (False, False)
     """
 
@@ -52,7 +52,7 @@ class ActionTest:
     reason: str = ""
 
     @property
-    def told(self) -> bool:
+    def testable(self) -> bool:
         """Whether the data could tell."""
         return not self.reason
 
@@ -125,7 +125,7 @@ def confirm_action(
         predict, x, generators_in, generators_out, support=support, elements=elements, seed=walking
     )
     tested = average.tested
-    told = ActionTest(
+    outcome = ActionTest(
         untested(margin, level, int(tested.sum())),
         average.share,
         float(average.kept.double().mean()),
@@ -133,7 +133,7 @@ def confirm_action(
     )
     reason = why_untested(tested, labels, average.reach)
     if reason:
-        return replace(told, reason=reason)
+        return replace(outcome, reason=reason)
     test = cost_of_average(
         evaluated(predict, x, x[tested]),
         average.halves[:, tested],
@@ -144,7 +144,7 @@ def confirm_action(
         level=level,
         groups=None if labels is None else labels[tested],
     )
-    return replace(told, test=of_all_rows(test, tested))
+    return replace(outcome, test=of_all_rows(test, tested))
 
 
 def of_all_rows(test: ClaimTest, tested: Tensor) -> ClaimTest:

@@ -29,7 +29,7 @@ Predict = Callable[[Tensor], Tensor]
 _EXACT, _WELL_FITTED = 1e-4, 5e-3
 _MOST_FEATURES = 2000
 _SIMPLEST_FIRST = ("linear", "quadratic", "kernel", "network", "kernel and network")
-# a simpler family that does nearly as well is preferred
+# a simpler family that does almost as well is preferred
 _MUCH_BETTER = 1.05
 _RIDGES = (1e-10, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 _CLASS_RIDGES = (1e-4, 1e-2, 1.0)
@@ -38,7 +38,7 @@ _PATIENCE = 40
 # trees are grown for each output by itself
 _MOST_TREES = 8
 # two predictors are averaged where neither is much worse
-_ALIKE = 3.0
+_SIMILAR = 3.0
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def fit_free_predictor(
             channel.
         trees: Whether trees may be added; they jump, which motions do only where bodies meet.
         seed: Of the held-out rows, the network and the trees.
-        progress: Told of each family.
+        progress: Called with each step.
     """
     x = x.double()
     tell = progress or (lambda _step: None)
@@ -162,7 +162,7 @@ def fit_free_predictor(
         network = _fit_network(x[rest], y[rest], x[hold], y[hold], task, width, rng)
         by_network = consider("network", network, lambda: network)
         left = sorted((by_kernel.unexplained, by_network.unexplained))
-        if left[1] < _ALIKE * left[0]:
+        if left[1] < _SIMILAR * left[0]:
             consider(
                 "kernel and network",
                 _mean(by_kernel.partial, network),

@@ -17,7 +17,7 @@ _SHOWN = 2e-3
 def joint_p_values(tests: Sequence[ClaimTest]) -> Floats:
     """P-values adjusted for being several, in the order given: the chance of any false claim.
 
-    Shifts, shifts with reflections, and all permutations are tested by nearly the same numbers,
+    Shifts, shifts with reflections, and all permutations are tested by almost the same numbers,
     row by row. Holm's correction takes the worst case, in which such claims never look good
     together. Here the chance that the best of those that are left looks as good as this one is
     taken from their correlations (Westfall & Young 1993, step-down maxT, normal statistics):

@@ -22,7 +22,7 @@ _LENGTHS = (0.5, 1.0, 2.0, 4.0)
 _ORDERS = (1, 2, 3)
 _DEGREES = (2, 3, 4)
 _RIDGES = tuple(10.0**-power for power in range(8))
-# of functions that classes are told by, and penalties on these
+# of functions that separate classes, and penalties on these
 _MOST_FEATURES, _LANDMARKS = 250, 600
 _CLASS_RIDGES = (1e-3, 1e-2, 1e-1)
 _BATCH = 2**21
@@ -125,7 +125,7 @@ def fit_kernel(
         gram.diagonal().add_(choice.ridge * float(gram.diagonal().mean()))
         weights = torch.cholesky_solve(y.double() - offset, torch.linalg.cholesky(gram))
     else:
-        # functions that some of the rows span, told apart by all
+        # functions that some of the rows span, weighted by all
         gram = choice.gram(rows, rows[:_LANDMARKS], channels)
         rows = rows[:_LANDMARKS]
         weights, offset = _class_weights(gram, y, classes, choice.ridge)

@@ -33,8 +33,8 @@ def share_of_columns(
     mixed = torch.where(torch.as_tensor(columns), rows.x[order], rows.x)
     constant = free.constant.expand(len(rows.x), -1)
     with_them, without, flat = (
-        float(sample_losses(said, rows.y, rows.task).mean())
-        for said in (free.predict(rows.x), free.predict(mixed), constant)
+        float(sample_losses(predictions, rows.y, rows.task).mean())
+        for predictions in (free.predict(rows.x), free.predict(mixed), constant)
     )
     if flat <= with_them:
         return 1.0  # nothing is learned, and nothing will be claimed

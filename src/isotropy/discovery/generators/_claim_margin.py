@@ -22,7 +22,7 @@ def margin_of(
     a share of what these columns do (``share_of_columns``). Where neither names nor the shape of
     the data suggest the blocks that move, it is less than half of that: there are many ways to cut
     columns into blocks, and some direction in one of them matters little. So there are to choose a
-    basis: in some, whatever is nearly quadratic is nearly as a length is.
+    basis: in some, whatever is almost quadratic is almost a squared length.
     """
     moved = np.abs(claim.rows).max((0, 2)) > 1e-9
     share = share_of_columns(free, rows, moved, seed)

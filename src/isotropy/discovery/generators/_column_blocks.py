@@ -1,4 +1,4 @@
-"""Columns that come in blocks: two four-vectors in one row, on which a group acts alike."""
+"""Columns in blocks: two four-vectors in one row, on which a group acts in the same way."""
 
 from __future__ import annotations
 

@@ -110,8 +110,8 @@ def without_prefix(stems: Sequence[str]) -> tuple[str, ...]:
 
 def _start(texts: Sequence[str]) -> str:
     """The characters with which all of them start."""
-    alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
-    return "".join(letters[0] for letters in alike)
+    common = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
+    return "".join(letters[0] for letters in common)
 
 
 def _trimmed(text: str) -> str:

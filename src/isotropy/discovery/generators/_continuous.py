@@ -42,7 +42,7 @@ from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.permutations._convolution_claim import compared
 from isotropy.equivariance import equivariance_error
 
-# what is said of a fit needs one that explains at least the rest of this
+# a statement about a fit needs one that explains at least the rest of this
 _LEARNED = 0.8
 # of more blocks only neighbours are swapped: they generate all permutations
 _MOST_PAIRED = 4
@@ -68,7 +68,7 @@ class TestedClaim:
     @property
     def tests(self) -> list[ClaimTest]:
         """All that could tell something."""
-        return [test.test for test in self._tests if test.told]
+        return [test.test for test in self._tests if test.testable]
 
     @property
     def approximate(self) -> bool:
@@ -90,7 +90,7 @@ class TestedClaim:
         given = iter(p_values)
         tests = [
             replace(test, test=replace(test.test, adjusted_p_value=float(next(given))))
-            if test.told
+            if test.testable
             else test
             for test in self._tests
         ]
@@ -186,7 +186,7 @@ class ContinuousClaims:
         rest = [
             one
             for one in tested
-            if one.action.told and not one.claim.homogeneous and one.claim.scaling is None
+            if one.action.testable and not one.claim.homogeneous and one.claim.scaling is None
         ]
         if not rest:
             return []
@@ -412,7 +412,7 @@ def _model_or_none(claim: GeneratorClaim, seen: TaskData, seed: int) -> StrictMo
 
 
 def _shown(standing: list[TestedClaim]) -> list[TestedClaim]:
-    """The first exact claim that stands, what nearly holds beyond it, and translations.
+    """The first exact claim that stands, what approximately holds beyond it, and translations.
 
     A group in the user's own coordinates comes before one in a basis that was fitted.
     """
@@ -453,7 +453,7 @@ def _part_as_json(part: DiscreteCandidate, action: ActionTest) -> dict[str, Any]
     return {
         "name": part.name,
         "holds": action.test.confirmed,
-        "testable": action.told,
+        "testable": action.testable,
         "p_value": action.test.adjusted_p_value,
         "effect": None if math.isnan(action.test.effect) else action.test.effect,
         "note": action.reason,

@@ -232,7 +232,7 @@ def _search_all(
 def _search(
     u: Array, errors: Array, groups: IntArray, known: _KnownConstraints
 ) -> tuple[Array, IntArray, _Quadrics]:
-    """What holds in all groups of d columns alike; quadrics may follow from what is known.
+    """What holds in all groups of d columns; quadrics may follow from what is known.
 
     Returns:
         Linear relations (m, d), the columns they determine (m,), and quadrics on d columns.

@@ -96,8 +96,8 @@ def find_generators(
         X: Inputs, shape ``(N, n)``, or ``(N, points, channels)``, where each point is a block; or
             a ``Dataset``.
         y: Targets: ``(N,)`` or ``(N, m)`` of numbers, or ``(N,)`` classes.
-        blocks: Columns that move alike: a number k of consecutive blocks, or the columns (or
-            names) of each. By default told from names such as px1, px2, else every k is tried.
+        blocks: Columns that move in the same way: a number k of consecutive blocks, or the columns
+            (or names) of each. By default read from names such as px1, px2, else every k is tried.
         affine: Whether to look for translations, too.
         output: How outputs move: ``"invariant"``, ``"vector"`` (B = A), ``"matrix"``
             (B = A⊗1 + 1⊗A) or ``"free"`` (any B; looked at, never claimed). By default all that
@@ -107,14 +107,14 @@ def find_generators(
         model: A differentiable function of inputs, ``(N, n)`` to ``(N, m)``, to look at instead
             of one that is fitted. Claims are still tested on the data, as if the model had not
             seen them: fit it to others.
-        task: ``"regression"`` or ``"classification"``; by default told from the targets.
+        task: ``"regression"`` or ``"classification"``; by default read from the targets.
         groups: Rows with one value here stay on one side of every split.
         margin: The largest cost that still counts as a symmetry, as a share of what can be
             learned.
         level: The chance of confirming anything false.
         fit_models: Whether to fit an EMLP to each symmetry found.
         seed: Of splits, networks and random group elements.
-        progress: Told what is being done.
+        progress: Called with each step.
 
     Raises:
         ValueError: If the data cannot tell: too few rows for the unknowns, constant targets,

@@ -53,7 +53,7 @@ class GeneratorSearch:
         results: Every class of actions that was looked at.
         candidates: Classes whose algebras are to be tested, in that order: the largest exact one
             that has a name, those of other charts for the case that it fails, and a larger one
-            that is only nearly a symmetry.
+            that is only approximately a symmetry.
         ignored: Columns that the target does not depend on.
         along: Directions of the input that the target does not depend on and that are not
             columns, ``(k, n)``.
@@ -274,7 +274,7 @@ def _candidates(
         if result.exact and all(result.chart is not other.chart for other in exact):
             exact.append(result)
     first = exact[0] if exact else None
-    nearly = [
+    approximate = [
         r
         for r in results
         if may_be_claimed(r)
@@ -282,15 +282,15 @@ def _candidates(
         and "hidden" not in r.detail  # a basis that fits what does not hold says nothing
         and (first is None or (r.chart is first.chart and r.dimension > first.dimension))
     ]
-    nearly.sort(key=preference, reverse=True)
+    approximate.sort(key=preference, reverse=True)
     chosen = exact[:_MOST_CLAIMS]
     for one in usual:
         same = [
             (o.title, o.chart.blocks, o.output) == (one.title, one.chart.blocks, one.output)
-            for o in (*chosen, *nearly[:1])  # which says that it is not exact
+            for o in (*chosen, *approximate[:1])  # which says that it is not exact
         ]
         if may_be_claimed(one) and not any(same):
             chosen.append(one)
     chosen = chosen[: _MOST_CLAIMS + _MOST_USUAL]
     chosen.sort(key=preference, reverse=True)
-    return (*chosen, *nearly[:1])
+    return (*chosen, *approximate[:1])

@@ -27,7 +27,7 @@ _GOOD_ENOUGH = 2e-4
 _JUDGES = 0.15
 # a function of the target is fitted instead only where that explains so much more
 _MUCH_BETTER = 5.0
-# a simpler fit that does nearly as well is kept
+# a simpler fit that does almost as well is kept
 _BETTER = 1.05
 
 

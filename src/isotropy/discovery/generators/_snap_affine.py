@@ -82,7 +82,7 @@ def snap_affine(
 def _exact_affine(target: Array, frame: Array, error: float) -> tuple[Array, bool, bool] | None:
     """An exact algebra, whether it is of simple numbers, and whether its translations are plain.
 
-    An algebra that was only closed under brackets may have elements that are nearly translations.
+    An algebra that was only closed under brackets may have elements that are almost translations.
     """
     count, size, _ = target.shape
     if count in (0, size * (size - 1)):

@@ -140,7 +140,7 @@ def _of_predictors(
     data: ImageData, predictors: MotionPredictors, fitted: ImageData, outside: ImageData
 ) -> list[str]:
     best = min(predictors.fits, key=lambda one: one.loss)
-    losses = predictors.losses(predictors.said(best, outside), outside)
+    losses = predictors.losses(predictors.predictions(best, outside), outside)
     left = float(losses.mean() / predictors.constant_losses(outside).mean())
     classes = data.task == "classification"
     what = "classification of images" if classes else "regression on images"

@@ -129,7 +129,7 @@ class _GroupSearch:
             for test, p in zip(tests, adjusted, strict=True)
         ]
         found = self._reported(claims, tests, fit_models)
-        tried: list[str | Mapping[str, Any]] = [*trained.told()]
+        tried: list[str | Mapping[str, Any]] = [*trained.lines()]
         tried += [_tried(*pair) for pair in zip(claims, tests, strict=True)]
         seconds = time.perf_counter() - self.started
         return Findings(found, tried, seconds, self._notes(trained, claims, tests))
@@ -219,14 +219,14 @@ class _GroupSearch:
     def _with_model(self, finding: Finding, claim: LayerGroupClaim, free: Any) -> Finding:
         model, spec = self._model(claim.state)
         constant = self.seen.constant.expand(len(self.outside.x), -1)
-        said = {
+        outputs = {
             "model with the symmetry": outputs_of(model, self.outside.x),
             "free network": outputs_of(free, self.outside.x),
             "constant": constant,
         }
         texts = ", ".join(
             f"{name} {float(sample_losses(one, self.outside.y, 'classification').mean()):.4g}"
-            for name, one in said.items()
+            for name, one in outputs.items()
         )
         note = f"fitted to the first two parts of the rows: mean loss on the others: {texts}"
         return replace(finding, model=model, model_spec=spec, notes=(note, *finding.notes))

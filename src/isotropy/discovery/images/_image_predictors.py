@@ -23,7 +23,7 @@ from isotropy.discovery.images._image_network import (
 )
 from isotropy.discovery.images._train_classifier import (
     Augment,
-    Told,
+    ReportEpoch,
     kept_apart,
     outputs_of,
     train_network,
@@ -86,7 +86,7 @@ def fit_image_network(
     group: PointGroup = "p4",
     averaged: Collection[str] = (),
     augment: Augment | None = None,
-    told: Told | None = None,
+    report: ReportEpoch | None = None,
 ) -> tuple[ImageNetwork, dict[str, Any], float]:
     """Train a network with these paths.
 
@@ -106,7 +106,7 @@ def fit_image_network(
     spec = network_spec(data, paths, group, averaged)
     network = made_image_network(spec, data, seed)
     loss = train_network(
-        network, network.head, data, make_generator(seed), augment=augment, told=told
+        network, network.head, data, make_generator(seed), augment=augment, report=report
     )
     return network, spec, loss
 
@@ -128,7 +128,9 @@ def gone_on(network: ImageNetwork, data: ImageData, seed: int) -> tuple[ImageNet
     return free, loss
 
 
-def fit_pixels(data: ImageData, seed: int, told: Told | None = None) -> tuple[nn.Module, float]:
+def fit_pixels(
+    data: ImageData, seed: int, report: ReportEpoch | None = None
+) -> tuple[nn.Module, float]:
     """A network of plain pixels, on the same grid as the others, and its loss on held-out rows."""
     _, height, width = data.image
     _, size = working_grid(height, width)
@@ -136,7 +138,7 @@ def fit_pixels(data: ImageData, seed: int, told: Told | None = None) -> tuple[nn
         torch.set_rng_state(make_generator(seed).get_state())
         network = _PixelNetwork(data.image, size, data.outputs)
     network.x_mean, network.x_scale = channel_units(data.maps)
-    return network, train_network(network, network.head, data, make_generator(seed), told=told)
+    return network, train_network(network, network.head, data, make_generator(seed), report=report)
 
 
 def fit_linear(data: ImageData, seed: int) -> tuple[nn.Module, float]:
@@ -161,8 +163,8 @@ def fit_linear(data: ImageData, seed: int) -> tuple[nn.Module, float]:
         damped = gram.clone()
         damped.diagonal().add_(ridge * len(phi))
         weight = torch.linalg.solve(damped, moment)
-        said = (network.features(data.x[held]).double() - middle) @ weight + offset
-        loss = float(sample_losses(said, data.y[held], data.task).mean())
+        predictions = (network.features(data.x[held]).double() - middle) @ weight + offset
+        loss = float(sample_losses(predictions, data.y[held], data.task).mean())
         if loss < best:
             best, kept = loss, weight
     with torch.no_grad():

@@ -20,8 +20,10 @@ _HIDDEN, _STEPS, _BATCH, _RATE = 64, 250, 128, 3e-3
 _CONVOLUTIONS: list[list[ImagePath]] = [["conv"]] * DEPTH
 
 
-def told_apart(data: ImageData, motions: Motions, seed: int, *, wherever: bool = False) -> float:
-    """How well images are told from moved ones: the chance of ranking a pair of them right.
+def distinguishability(
+    data: ImageData, motions: Motions, seed: int, *, wherever: bool = False
+) -> float:
+    """How well images are distinguished from moved ones: the chance of ranking a pair right.
 
     One half where nobody can tell, so that a predictor with the symmetry is asked about images such
     as there are; much more where motions lead to images that the data do not have, of which nothing
@@ -37,7 +39,7 @@ def told_apart(data: ImageData, motions: Motions, seed: int, *, wherever: bool =
         ...     for images in (x, x + 3 * np.eye(6))
         ... )
         >>> mirror = usual_motions(noise)[3]
-        >>> told_apart(noise, mirror, 0) < 0.6, told_apart(bright, mirror, 0) > 0.7
+        >>> distinguishability(noise, mirror, 0) < 0.6, distinguishability(bright, mirror, 0) > 0.7
         (True, True)
     """
     some = data.at_most(_ROWS, seed).x

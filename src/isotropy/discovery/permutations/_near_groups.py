@@ -1,4 +1,4 @@
-"""Of groups that hold nearly, and lie within one another, the ones to build a soft model with."""
+"""Of nested groups that hold approximately, the ones to build a soft model with."""
 
 from __future__ import annotations
 

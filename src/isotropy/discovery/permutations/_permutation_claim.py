@@ -205,7 +205,7 @@ def confirm_permutations(
     tests = []
     with torch.no_grad():
         predicted = free.predict(outside.x)
-        shares = [_share_at_stake(claim.group, free, outside) for claim in claims]
+        shares = [_share_of_moved(claim.group, free, outside) for claim in claims]
         generators = spawn(make_generator(seed), len(claims))
         for claim, share, rng in zip(claims, shares, generators, strict=True):
             claim.averages = claim.group.averages(
@@ -232,7 +232,7 @@ def confirm_permutations(
     return [replace(t, adjusted_p_value=float(p)) for t, p in zip(tests, adjusted, strict=True)]
 
 
-def _share_at_stake(group: PairGroup, free: FreePredictor, rows: TaskData) -> float:
+def _share_of_moved(group: PairGroup, free: FreePredictor, rows: TaskData) -> float:
     """What the positions that a group moves do for the target."""
     columns = np.zeros((rows.arrangement.channels, rows.arrangement.inputs), dtype=bool)
     columns[:, group.moved()[0]] = True
@@ -251,7 +251,7 @@ def near_permutations(
     level: float,
     seed: int,
 ) -> list[NearClaim]:
-    """Groups that may hold nearly: those screened, and claims that were not confirmed."""
+    """Groups that may hold approximately: those screened, and claims that were not confirmed."""
     sure = [claim for claim in claims if claim.confirmed]
     screened = [PermutationClaim.of(proposal, data) for proposal in proposals.near]
     chosen = [c for c in screened if not any(s.group.contains(c.group) for s in sure)]

@@ -24,7 +24,7 @@ from isotropy.discovery.transitions._propose import TransitionProposals, propose
 from isotropy.discovery.transitions._stakes import capped_errors
 from isotropy.discovery.transitions._transition_data import TransitionData
 
-_MOST_TRIED, _MOST_UNTOLD = 5, 2
+_MOST_TRIED, _MOST_UNTESTABLE = 5, 2
 
 
 def discover_transitions(
@@ -90,7 +90,7 @@ def discover_transitions(
     found.sort(key=lambda finding: -(finding.order or 0))
     tried: list[str | Mapping[str, Any]] = [claim.tried_line() for claim in claims]
     tried += _not_proposed(proposals, claims, data)
-    notes = [*_notes(data, free, fitted, held), *_untold(claims, proposals, data)]
+    notes = [*_notes(data, free, fitted, held), *_untestable(claims, proposals, data)]
     trivial: list[Finding] = ignored_entries(
         find, free, held, margin=margin, level=level, seed=seed
     )
@@ -129,28 +129,28 @@ def _not_proposed(
     ]
 
 
-def _untold(
+def _untestable(
     claims: Sequence[TransitionClaim], proposals: TransitionProposals, data: TransitionData
 ) -> list[str]:
     """What the log cannot tell; of what was not proposed, where nothing is confirmed."""
-    told = [
+    lines = [
         f"{claim.action}: {claim.tested.reason}"
         for claim in claims
         if claim.tested is not None and claim.tested.reason
     ]
     if any(claim.confirmed for claim in claims):
-        return told
-    told += [
+        return lines
+    lines += [
         f"{element.words(data.names)}: where it takes rows to others it hardly moves them, so that "
         "the log cannot tell"
-        for element in proposals.still[:_MOST_UNTOLD]
+        for element in proposals.still[:_MOST_UNTESTABLE]
     ]
     if proposals.away:
-        told.append(
+        lines.append(
             f"{proposals.away} of {proposals.matched} signed permutations that were looked at take "
             "rows to where there are few or none: of these the log cannot tell"
         )
-    return told
+    return lines
 
 
 def _notes(

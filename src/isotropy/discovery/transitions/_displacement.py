@@ -14,10 +14,10 @@ from isotropy.discovery.transitions._signed_permutation import SignedPermutation
 from isotropy.discovery.transitions._stakes import (
     ColumnLosses,
     Floats,
-    at_stake,
     capped_errors,
     losses_without,
     output_orbits,
+    relevant_orbits,
 )
 from isotropy.discovery.transitions._transition_data import TransitionData
 
@@ -84,7 +84,7 @@ def dependent_columns(
     """The columns of increments that depend on some inputs."""
     known = capped_errors(free.predict(other.x), other.increments, other.spread)
     losses = ColumnLosses(known, known, errors_without(orbit, free, other, seed))
-    chosen = at_stake(losses, [np.array([i]) for i in range(other.n)])
+    chosen = relevant_orbits(losses, [np.array([i]) for i in range(other.n)])
     return np.concatenate([*chosen, np.empty(0, dtype=np.int64)])
 
 

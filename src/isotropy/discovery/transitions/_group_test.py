@@ -22,9 +22,9 @@ from isotropy.discovery.transitions._displacement import (
 from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
 from isotropy.discovery.transitions._stakes import (
     ColumnLosses,
-    at_stake,
     capped_errors,
     output_orbits,
+    relevant_orbits,
 )
 from isotropy.discovery.transitions._transition_data import TransitionData
 
@@ -47,7 +47,7 @@ class GroupTest:
             largest over this test and those of single elements in single columns.
         share: Of the rows, those whose images all lie where there are data.
         weakest: The names of the columns with the largest p-value.
-        reason: Why it cannot be told; empty where it can.
+        reason: Why there is no test; empty where there is one.
     """
 
     test: ClaimTest
@@ -103,7 +103,9 @@ def group_test(
     for element, moved in displaced.items():
         pair = _losses([one, element], free, rows, seed)
         cyclic = generated([element], len(elements)) or ()
-        orbits = at_stake(_losses([one, element], free, other, seed), output_orbits(cyclic, held.n))
+        orbits = relevant_orbits(
+            _losses([one, element], free, other, seed), output_orbits(cyclic, held.n)
+        )
         if not orbits:
             refused = replace(test, p_value=1.0, adjusted_p_value=1.0)
             reason = "nothing that was learned depends on what it moves"

@@ -103,7 +103,7 @@ class Matching:
         return [*parts, (self._quadratic, (n, d, d))] if self._quadratic.any() else parts
 
     def seeds(self) -> list[tuple[int, int, int]]:
-        """Entries, where each may go and with which sign: those that alone look alike."""
+        """Entries, where each may go and with which sign: those that alone look the same."""
         looks = self._looks()
         found = []
         for i in range(self.d):
@@ -140,8 +140,8 @@ class Matching:
             if known.all():
                 break
             gain, mine, other = self.gradient(index, sign, known)
-            alike = 2 * np.abs(gain) / (mine[:, None] + other[None, :] + _SMALL)
-            sure = np.abs(gain) * alike**4
+            similar = 2 * np.abs(gain) / (mine[:, None] + other[None, :] + _SMALL)
+            sure = np.abs(gain) * similar**4
             sure[known] = sure[:, taken] = -1.0
             sure[~self.compatible] = -1.0
             # where nothing is known of an entry it stays, if it can

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Predict = Callable[[Tensor], Tensor]
 
 # an increment takes part if what moves explains at least this share of its variance
-AT_STAKE = 0.02
+LEAST_RELEVANT = 0.02
 _STANDARD_ERRORS = 3.0
 # errors are counted up to three deviations: collisions are rare, large, and hardly learned
 _LARGEST = 9.0
@@ -160,14 +160,16 @@ def output_orbits(elements: Sequence[SignedPermutation], n: int) -> list[NDArray
     return [np.array(orbit) for orbit in found]
 
 
-def at_stake(losses: ColumnLosses, orbits: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+def relevant_orbits(
+    losses: ColumnLosses, orbits: Sequence[NDArray[np.int64]]
+) -> list[NDArray[np.int64]]:
     """The orbits of increments that depend on what moves."""
     lost = losses.blind - losses.free
     found = []
     for orbit in orbits:
         each = lost[:, orbit].mean(1)
         noise = _STANDARD_ERRORS * float(each.std()) / len(each) ** 0.5
-        if float(each.mean()) > max(AT_STAKE, noise):
+        if float(each.mean()) > max(LEAST_RELEVANT, noise):
             found.append(orbit)
     return found
 
