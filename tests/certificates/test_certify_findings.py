@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from discovery.pieces import RowLayout
 from isotropy.certificates import Certificate, certify, verify
 from isotropy.certificates._certify_findings import CertifiedFinding, certify_finding
 from isotropy.certificates._finding_networks import CannotCertify, networks_for
 from isotropy.discovery import Finding
-from isotropy.discovery._data_layout import RowLayout
 from isotropy.groups import (
     SO,
     GridFlips,

@@ -15,10 +15,9 @@ import torch
 from sympy.combinatorics import Permutation, PermutationGroup
 from torch import Tensor
 
-from isotropy._run import Step, json_text
+from discovery.pieces import Step, build_model, json_text
 from isotropy.certificates._finding_networks import CannotCertify, networks_for
 from isotropy.discovery import Findings, SearchResult, SearchSpace, State, discover
-from isotropy.discovery._standardised import build_model
 from isotropy.discovery.images import (
     _group_search_children,
     _image_group_search,

@@ -7,18 +7,21 @@ import pytest
 import torch
 from torch import nn
 
-from isotropy._run import Patience
+from discovery.pieces import (
+    ConfirmedGroups,
+    FreePredictor,
+    GroupProposal,
+    PairGroup,
+    Patience,
+    TaskData,
+    symmetric,
+)
 from isotropy.data import Dataset, load
 from isotropy.discovery import discover, read_shape
 from isotropy.discovery._beside_permutations import leave_out
 from isotropy.discovery._positions import PositionOptions, PositionSearch
-from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.generators import _continuous
-from isotropy.discovery.naming._pair_group import PairGroup, symmetric
 from isotropy.discovery.permutations import _against_subgroups, _confirmed_groups, _proposals
-from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
-from isotropy.discovery.permutations._proposals import GroupProposal
 
 
 def swap(n, i, j):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy._run import json_text
+from discovery.pieces import ImageData, discover_images, json_text
 from isotropy.data import load
 from isotropy.discovery import Findings, discover
 from isotropy.discovery.images import (
@@ -17,8 +17,6 @@ from isotropy.discovery.images import (
     _layer_claims,
     _train_classifier,
 )
-from isotropy.discovery.images._discover_images import discover_images
-from isotropy.discovery.images._image_data import ImageData
 from isotropy.report import finding_page
 
 SIDE = 4

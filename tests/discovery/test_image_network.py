@@ -9,19 +9,19 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.data import load
-from isotropy.discovery._standardised import build_model
-from isotropy.discovery.images import _image_search
-from isotropy.discovery.images._image_data import ImageData
-from isotropy.discovery.images._image_motions import (
+from discovery.pieces import (
     SHIFTS,
+    ImageData,
+    ImageSearch,
     asked_motions,
+    build_model,
     moved_at_random,
     usual_motions,
 )
+from isotropy.data import load
+from isotropy.discovery.images import _image_search
 from isotropy.discovery.images._image_network import ImageNetwork
 from isotropy.discovery.images._image_predictors import FittedPredictor, channel_units, rivals
-from isotropy.discovery.images._image_search import ImageSearch
 from isotropy.discovery.images._layer_claims import LayerProposals
 from isotropy.discovery.images._train_classifier import outputs_of
 from isotropy.groups import p4m

@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy._run import OutOfTime, Patience, one_thread
+from discovery.pieces import (
+    ImageData,
+    ImageSearch,
+    OutOfTime,
+    Patience,
+    discover_images,
+    moved_together,
+    one_thread,
+    usual_motions,
+)
 from isotropy.data import load
 from isotropy.discovery.images import (
     _image_models,
@@ -16,10 +25,6 @@ from isotropy.discovery.images import (
     _image_search,
     _train_classifier,
 )
-from isotropy.discovery.images._discover_images import discover_images
-from isotropy.discovery.images._image_data import ImageData
-from isotropy.discovery.images._image_motions import moved_together, usual_motions
-from isotropy.discovery.images._image_search import ImageSearch
 from isotropy.discovery.images._image_shapes import image_shape, target_shape
 from isotropy.discovery.images._moved_support import distinguishability
 

@@ -8,22 +8,25 @@ import numpy as np
 import pytest
 import torch
 
+from discovery.pieces import (
+    FreePredictor,
+    GroupProposal,
+    PairGroup,
+    PermutationClaim,
+    Proposals,
+    SoftComparison,
+    SoftOffer,
+    TaskData,
+    build_model,
+    compare_soft,
+    confirm_permutations,
+    symmetric,
+)
 from isotropy.data import load
 from isotropy.discovery import Finding, Findings, discover
 from isotropy.discovery._near_claims import soft_offer
 from isotropy.discovery._soft_model import fit_soft_model
-from isotropy.discovery._soft_offer import SoftOffer
-from isotropy.discovery._standardised import build_model
 from isotropy.discovery._symmetric_model import FitDraws, fit_symmetric_model
-from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._free_predictor import FreePredictor
-from isotropy.discovery.confirming._soft_comparison import SoftComparison, compare_soft
-from isotropy.discovery.naming._pair_group import PairGroup, symmetric
-from isotropy.discovery.permutations._permutation_claim import (
-    PermutationClaim,
-    confirm_permutations,
-)
-from isotropy.discovery.permutations._proposals import GroupProposal, Proposals
 from isotropy.equivariance import equivariance_error
 from isotropy.groups import S
 from isotropy.nn import PathSum

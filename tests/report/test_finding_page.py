@@ -21,10 +21,8 @@ from PIL import Image
 from plotly.offline import get_plotlyjs
 from torch import nn
 
+from discovery.pieces import SoftComparison, SoftOffer, build_model
 from isotropy.discovery import Finding, Findings
-from isotropy.discovery._soft_offer import SoftOffer
-from isotropy.discovery._standardised import build_model
-from isotropy.discovery.confirming._soft_comparison import SoftComparison
 from isotropy.groups import S
 from isotropy.report import finding_page, write_finding_page
 from isotropy.report._number_words import percent, short_number, three_digits

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from discovery.pieces import ModelComparison, RowLayout
 from isotropy.discovery import Finding, Findings
-from isotropy.discovery._data_layout import RowLayout
-from isotropy.discovery._model_comparison import ModelComparison
 from isotropy.report import write_demo_page, write_finding_page
 
 NASTY = "</script><script>alert(1)</script>"

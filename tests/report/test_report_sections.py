@@ -16,9 +16,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from discovery.pieces import ModelComparison, RowLayout
 from isotropy.discovery import Finding, Findings
-from isotropy.discovery._data_layout import RowLayout
-from isotropy.discovery._model_comparison import ModelComparison
 from isotropy.groups import Z
 from isotropy.report import DemoCase, demo_page, finding_page, write_demo_page
 from isotropy.report._curve_section import curve_figure

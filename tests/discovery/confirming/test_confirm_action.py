@@ -7,14 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.discovery.confirming._claim_test import claim_test
-from isotropy.discovery.confirming._confirm_action import (
-    ActionTest,
-    confirm_action,
-    cost_of_average,
-    why_untested,
-)
-from isotropy.discovery.confirming._data_support import DataSupport
+from isotropy.discovery import DataSupport, claim_test, confirm_action
+from isotropy.discovery.confirming._confirm_action import ActionTest, cost_of_average, why_untested
 
 TURN = torch.tensor([[[0.0, -1.0, 0.0], [1.0, 0.0, 0.0]]]).double()
 

@@ -7,12 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy.discovery.confirming._data_support import DataSupport
+from discovery.pieces import DiscreteCandidate, candidates_for_rows
+from isotropy.discovery import DataSupport
 from isotropy.discovery.generators._confirm_discrete import confirm_discrete
-from isotropy.discovery.generators._discrete_candidates import (
-    DiscreteCandidate,
-    candidates_for_rows,
-)
 
 
 def normal(n: int, width: int, seed: int) -> Tensor:

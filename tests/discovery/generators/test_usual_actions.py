@@ -5,17 +5,14 @@ import pytest
 import torch
 from scipy.linalg import expm
 
+from discovery.pieces import SmoothFit, TaskData, blocks_of_width, chart_of_columns
 from isotropy.data import load
-from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.generators._algebras import Samples
-from isotropy.discovery.generators._charts import chart_of_columns
-from isotropy.discovery.generators._column_blocks import blocks_of_width
 from isotropy.discovery.generators._invariant_predictor import (
     InvariantFeatures,
     invariant_features,
     invariant_predictor,
 )
-from isotropy.discovery.generators._smooth_fit import SmoothFit
 from isotropy.discovery.generators._usual_actions import (
     UsualAction,
     seems_to_hold,

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy._run import Patience
-from isotropy.data import load
-from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._free_predictor import FreePredictor
-from isotropy.discovery.naming._pair_group import PairGroup
-from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
-from isotropy.discovery.permutations._permutation_claim import (
+from discovery.pieces import (
+    ConfirmedGroups,
+    FreePredictor,
+    GroupProposal,
+    PairGroup,
+    Patience,
     PermutationClaim,
+    TaskData,
     confirm_permutations,
 )
-from isotropy.discovery.permutations._proposals import GroupProposal
+from isotropy.data import load
 
 SHIFT, TURN = np.roll(np.arange(5), -1), np.arange(5)[::-1].copy()
 GIVEN = {"margin": 0.05, "level": 0.05, "seed": 0}

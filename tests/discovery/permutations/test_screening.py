@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 
+from discovery.pieces import TaskData, propose
 from isotropy.data import load
-from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.permutations._network_colours import swap_symmetries
-from isotropy.discovery.permutations._proposals import propose
 from isotropy.discovery.permutations._screening import Screening
 
 

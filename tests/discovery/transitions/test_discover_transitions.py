@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from discovery.pieces import SignedPermutation, TransitionData
 from isotropy.cli import run
 from isotropy.data import Transitions
 from isotropy.discovery import Findings, discover
 from isotropy.discovery.transitions._displacement import displacements
-from isotropy.discovery.transitions._signed_permutation import SignedPermutation
-from isotropy.discovery.transitions._transition_data import TransitionData
 from isotropy.discovery.transitions._transition_network import kept_units
 from isotropy.groups import parse_group
 from isotropy.nn import symmetric_network
