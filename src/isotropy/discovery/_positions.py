@@ -21,9 +21,8 @@ from isotropy.discovery._task_data import TaskData
 from isotropy.discovery._worth import Refit, with_curve, with_worth
 from isotropy.discovery.confirming._claim_test import ClaimTest
 from isotropy.discovery.confirming._free_predictor import FreePredictor
-from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.generators._continuous import ContinuousClaims, TestedClaim
+from isotropy.discovery.generators._continuous import ContinuousClaims, TestedClaim, corrected
 from isotropy.discovery.generators._continuous_model import fit_continuous_model
 from isotropy.discovery.generators._generator_search import Blocks, CannotTell, GeneratorOptions
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
@@ -152,7 +151,7 @@ class PositionSearch:
         moved: list[TestedClaim] = []
         if moving and self._continuous is not None:
             moved = self._continuous.tests(smooth, fitted, outside, seed=seed, **given)
-        tests = _corrected(tests, moved)
+        tests = corrected(tests, moved)
         for claim, test in zip(claims, tests, strict=False):
             claim.test = test
         self._equal = [c for c in claims if c.moves_outputs_alone and c.confirmed]
@@ -362,13 +361,3 @@ def _continuous_model(one: TestedClaim, seed: int, rows: TaskData) -> nn.Module:
 
 def _smooth(seed: int, rows: TaskData) -> FreePredictor:
     return smooth_predictor(rows, seed)
-
-
-def _corrected(tests: list[ClaimTest], moved: Sequence[TestedClaim]) -> list[ClaimTest]:
-    """The correction over all tests, of permutations and of continuous symmetries."""
-    every = [*tests, *(test for one in moved for test in one.tests)]
-    adjusted = iter(joint_p_values(every))
-    tests = [replace(test, adjusted_p_value=float(next(adjusted))) for test in tests]
-    for one in moved:
-        one.adjust([float(next(adjusted)) for _ in one.tests])
-    return tests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,12 @@ def joint_p_values(tests: Sequence[ClaimTest]) -> Floats:
         so_far = max(so_far, min(1.0, chance))
         adjusted[place] = so_far
     return adjusted
+
+
+def jointly_corrected(tests: Sequence[ClaimTest]) -> list[ClaimTest]:
+    """The tests, their p-values adjusted by ``joint_p_values``."""
+    adjusted = joint_p_values(tests)
+    return [replace(t, adjusted_p_value=float(p)) for t, p in zip(tests, adjusted, strict=True)]
 
 
 def _any_as_small(p_value: float, normals: Floats) -> float:

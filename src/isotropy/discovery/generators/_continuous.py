@@ -21,6 +21,7 @@ from isotropy.discovery.confirming._claim_test import ClaimTest
 from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor
+from isotropy.discovery.confirming._joint_correction import jointly_corrected
 from isotropy.discovery.generators._charts import combination_text
 from isotropy.discovery.generators._claim_margin import margin_of
 from isotropy.discovery.generators._confirm_discrete import confirm_discrete
@@ -377,6 +378,15 @@ class ContinuousClaims:
                 trivial=f"the target {why}",
             )
         ]
+
+
+def corrected(tests: Sequence[ClaimTest], moved: Sequence[TestedClaim]) -> list[ClaimTest]:
+    """Tests of other claims, corrected together with those of continuous symmetries."""
+    every = jointly_corrected([*tests, *(test for one in moved for test in one.tests)])
+    left = iter(every[len(tests) :])
+    for one in moved:
+        one.adjust([next(left).adjusted_p_value for _ in one.tests])
+    return every[: len(tests)]
 
 
 def _linear_prediction(fitted: TaskData, x: Tensor) -> Tensor:

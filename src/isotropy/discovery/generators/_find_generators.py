@@ -17,11 +17,10 @@ from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._task_data import TaskData, as_dataset
 from isotropy.discovery.confirming._free_predictor import Task
-from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators._action_class import Output
 from isotropy.discovery.generators._algebras import ClassResult
-from isotropy.discovery.generators._continuous import ContinuousClaims
+from isotropy.discovery.generators._continuous import ContinuousClaims, corrected
 from isotropy.discovery.generators._generator_search import Blocks, GeneratorOptions
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 
@@ -156,9 +155,7 @@ def find_generators(
     tell(Step(2, 4, "confirming"))
     if claims.claims:
         tested = claims.tests(free, fitted, outside, margin=margin, level=level, seed=seed)
-        adjusted = iter(joint_p_values([test for one in tested for test in one.tests]))
-        for one in tested:
-            one.adjust([float(next(adjusted)) for _ in one.tests])
+        corrected((), tested)
         tell(Step(3, 4, "fitting models"))
         rival = None
         if fit_models and any(one.action.test.confirmed and one.claim.has_model for one in tested):

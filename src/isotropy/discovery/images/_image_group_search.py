@@ -17,7 +17,7 @@ from isotropy.discovery._finding import Finding, is_approximate, tested_fields
 from isotropy.discovery._findings import Findings
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
 from isotropy.discovery.confirming._free_predictor import sample_losses
-from isotropy.discovery.confirming._joint_correction import joint_p_values
+from isotropy.discovery.confirming._joint_correction import jointly_corrected
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.images._group_search_children import TrainedChildren, train_children
 from isotropy.discovery.images._group_search_claims import LayerGroupClaim, listed
@@ -123,11 +123,7 @@ class _GroupSearch:
         networks = {state for some in rivals for state in some} | {one.state for one in claims}
         self.planned = _SEEDS * len(networks) + (1 + len(claims) if fit_models else 0)
         tests = [self._tested(*pair) for pair in zip(claims, rivals, strict=True)]
-        adjusted = joint_p_values(tests)
-        tests = [
-            replace(test, adjusted_p_value=float(p))
-            for test, p in zip(tests, adjusted, strict=True)
-        ]
+        tests = jointly_corrected(tests)
         found = self._reported(claims, tests, fit_models)
         tried: list[str | Mapping[str, Any]] = [*trained.lines()]
         tried += [_tried(*pair) for pair in zip(claims, tests, strict=True)]

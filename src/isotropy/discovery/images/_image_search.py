@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from isotropy._run import ProgressCallback, Step
 from isotropy.discovery._findings import Findings
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
-from isotropy.discovery.confirming._joint_correction import joint_p_values
+from isotropy.discovery.confirming._joint_correction import jointly_corrected
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_findings import image_finding, image_notes, tried_line
@@ -154,13 +154,8 @@ class ImageSearch:
     def confirm(self) -> None:
         """Test what is promising on the third part of the rows."""
         self._stage(3, "confirming motions of images")
-        claims = list(self._promising)
-        tests = [self._tested(claim) for claim in claims]
-        adjusted = joint_p_values(tests)
-        self._tested_motions = tuple(
-            (claim, replace(test, adjusted_p_value=float(p)))
-            for claim, test, p in zip(claims, tests, adjusted, strict=True)
-        )
+        tests = jointly_corrected([self._tested(claim) for claim in self._promising])
+        self._tested_motions = tuple(zip(self._promising, tests, strict=True))
 
     def fit_models(self) -> None:
         """Fit a model for each finding."""

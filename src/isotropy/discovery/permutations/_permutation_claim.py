@@ -22,7 +22,7 @@ from isotropy.discovery._symmetric_model import fit_symmetric_model
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import ClaimTest
 from isotropy.discovery.confirming._free_predictor import FreePredictor
-from isotropy.discovery.confirming._joint_correction import joint_p_values
+from isotropy.discovery.confirming._joint_correction import jointly_corrected
 from isotropy.discovery.confirming._share_of_columns import share_of_columns
 from isotropy.discovery.naming._naming import SharingName, name_permutations
 from isotropy.discovery.naming._pair_group import PairGroup
@@ -228,8 +228,7 @@ def confirm_permutations(
                     groups=outside.groups,
                 )
             )
-    adjusted = joint_p_values(tests)
-    return [replace(t, adjusted_p_value=float(p)) for t, p in zip(tests, adjusted, strict=True)]
+    return jointly_corrected(tests)
 
 
 def _share_of_moved(group: PairGroup, free: FreePredictor, rows: TaskData) -> float:
