@@ -245,7 +245,7 @@ def test_a_claim_is_held_against_one_strict_layer_less(monkeypatch):
     search = ImageSearch(data_of(1, 4, 4))
     fitted: list[int] = []
 
-    def fit(data, paths, seed, *, told):
+    def fit(data, paths, seed, *, report):
         fitted.append(sum(path == ["conv"] for path in paths))
         return made((1, 4, 4), paths).float(), {}, 0.5
 
