@@ -10,8 +10,8 @@ from PIL import Image
 from isotropy.cli import run
 from isotropy.discovery import Findings
 from isotropy.discovery.images import (
-    _group_search,
     _group_search_children,
+    _image_group_search,
     _train_classifier,
 )
 from isotropy.discovery.search import GridChild, SearchResult
@@ -28,7 +28,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Stripes on the left or on the right, top and bottom halves swapped or not."""
-    monkeypatch.setattr(_group_search, "_SEEDS", 1)
+    monkeypatch.setattr(_image_group_search, "_SEEDS", 1)
     monkeypatch.setattr(_group_search_children, "_STEPS", 60)
     monkeypatch.setattr(_train_classifier, "_STEPS", 60)
     rng = np.random.default_rng(0)

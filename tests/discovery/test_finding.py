@@ -8,11 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.discovery._finding import Finding
-from isotropy.discovery._standardised import (
-    StandardisedModel,
-    build_model,
-)
+from discovery.pieces import StandardisedModel, build_model
+from isotropy.discovery import Finding
 from isotropy.groups import Z
 from isotropy.reps import Symmetry, V
 

@@ -15,15 +15,15 @@ import torch
 from sympy.combinatorics import Permutation, PermutationGroup
 from torch import Tensor
 
-from isotropy._run import Step, json_text
+from discovery.pieces import Step, build_model, json_text
 from isotropy.certificates._finding_networks import CannotCertify, networks_for
-from isotropy.discovery import Findings, build_model, discover
+from isotropy.discovery import Findings, discover
 from isotropy.discovery.images import (
-    _group_search,
     _group_search_children,
+    _image_group_search,
     _train_classifier,
 )
-from isotropy.discovery.images._group_search_claims import GroupClaim
+from isotropy.discovery.images._group_search_claims import LayerGroupClaim
 from isotropy.discovery.images._group_search_space import group_space
 from isotropy.discovery.search import ChildProposal, GridChild, SearchResult, SearchSpace, State
 from isotropy.discovery.search._search_result import ScoredChild
@@ -36,7 +36,7 @@ NAMES = ("rotation", "horizontal flip", "vertical scramble")
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_group_search, "_SEEDS", 2)
+    monkeypatch.setattr(_image_group_search, "_SEEDS", 2)
     monkeypatch.setattr(_train_classifier, "_STEPS", 150)
 
 
@@ -61,7 +61,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Findings, Path, l
     """A search through all networks of three groups, its study, and what was told."""
     study, said = tmp_path_factory.mktemp("study") / "study.db", []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_group_search, "_SEEDS", 2)
+        patch.setattr(_image_group_search, "_SEEDS", 2)
         patch.setattr(_train_classifier, "_STEPS", 150)
         found = discover(
             *scrambled(600), methods="groups", candidates=NAMES, study=study, progress=said.append
@@ -228,7 +228,7 @@ def test_a_single_group_is_a_rival_beside_the_free_network(monkeypatch):
         def accuracy(self, state: State) -> float:
             return 0.5
 
-    monkeypatch.setattr(_group_search, "ComparedNetworks", Pretended)
+    monkeypatch.setattr(_image_group_search, "ComparedNetworks", Pretended)
     flip, scramble = NAMES[1:]
     _pretended(monkeypatch, {(): 0.5, (flip,): 0.4, (flip, scramble): 0.9})
     options = {"methods": "groups", "candidates": NAMES[1:], "fit_models": False}
@@ -257,7 +257,7 @@ def test_a_set_with_one_group_too_many_gives_way_to_the_set_without_it(monkeypat
         def accuracy(self, state: State) -> float:
             return 0.5
 
-    monkeypatch.setattr(_group_search, "ComparedNetworks", Pretended)
+    monkeypatch.setattr(_image_group_search, "ComparedNetworks", Pretended)
     scores = {(): 0.5, NAMES[:1]: 0.6, NAMES[:2]: 0.8, NAMES: 0.9}
     options = {"methods": "groups", "candidates": NAMES, "fit_models": False}
     _pretended(monkeypatch, scores)
@@ -291,7 +291,7 @@ def test_hidden_grids_let_as_many_groups_act_as_any_would(image):
 )
 def test_the_text_of_a_group_is_the_group_on_pixels(names):
     space = SearchSpace((1, 4, 4), (), ((4, 4),))
-    claim = GroupClaim(space, space.network(space.state(*names)))
+    claim = LayerGroupClaim(space, space.network(space.state(*names)))
     maps = [GRID_TRANSFORMATIONS[name].permutations(4)[0].tolist() for name in claim.state.groups]
     elements, coming = {tuple(range(16))}, [tuple(range(16))]
     while coming:
@@ -374,7 +374,7 @@ def test_every_subset_is_a_network_of_its_generators():
     space = group_space((1, 4, 4), NAMES)
     for chosen in product((False, True), repeat=3):
         names = [name for name, has in zip(NAMES, chosen, strict=True) if has]
-        claim = GroupClaim(space, space.network(space.state(*names)))
+        claim = LayerGroupClaim(space, space.network(space.state(*names)))
         assert space.network(space.state(*claim.generators)) == claim.state
         for name in claim.generators:
             fewer = [one for one in claim.generators if one != name]
@@ -384,8 +384,8 @@ def test_every_subset_is_a_network_of_its_generators():
 def test_what_is_confirmed_is_reported_best_first(monkeypatch):
     space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((8, 8),))
     names = [("horizontal flip",), ("vertical flip",), ("horizontal flip", "vertical flip")]
-    claims = [GroupClaim(space, space.state(*some)) for some in names]
-    search = object.__new__(_group_search._GroupSearch)
+    claims = [LayerGroupClaim(space, space.state(*some)) for some in names]
+    search = object.__new__(_image_group_search._GroupSearch)
     monkeypatch.setattr(search, "_finding", lambda claim, test: claim.state.groups, raising=False)
     tests = [SimpleNamespace(confirmed=one) for one in (True, False, True)]
     assert search._reported(claims, tests, fit_models=False) == [names[0], names[2]]
@@ -400,12 +400,12 @@ def test_a_cost_is_against_the_strongest_rival_and_p_against_all():
         State(): torch.from_numpy(1.0 + noise),  # strong, and sure: the same rows are hard
         space.state("vertical flip"): torch.from_numpy(1.1 + 3 * draw.random(400)),  # weak, unsure
     }
-    search = object.__new__(_group_search._GroupSearch)
+    search = object.__new__(_image_group_search._GroupSearch)
     search.compared = SimpleNamespace(losses=losses.__getitem__)
     search.margin = search.level = 0.05
     search.outside = SimpleNamespace(groups=None)
     search._constant_losses = lambda: torch.full((400,), 3.0, dtype=torch.float64)
-    claim = GroupClaim(space, space.state("horizontal flip"))
+    claim = LayerGroupClaim(space, space.state("horizontal flip"))
     found = search._tested(claim, [State(), space.state("vertical flip")])
     alone = [search._tested(claim, [one]) for one in (State(), space.state("vertical flip"))]
     assert found.effect == alone[0].effect == pytest.approx(0.02 / (3 - 1.1), rel=0.02)
@@ -420,8 +420,8 @@ def test_the_order_counts_all_groups_of_a_set():
         (("horizontal scramble", "top horizontal scramble"), 4),
         (("horizontal translation", "horizontal flip"), 16),
     ):
-        assert GroupClaim(space, space.network(space.state(*names))).order == order
-    everything = GroupClaim(space, State(space.groups))
+        assert LayerGroupClaim(space, space.network(space.state(*names))).order == order
+    everything = LayerGroupClaim(space, State(space.groups))
     alone = [
         one.permutations((8, 8), 8)[0].tolist()
         for one in space.transformations(State(space.groups))

@@ -7,18 +7,21 @@ import pytest
 import torch
 from torch import nn
 
-from isotropy._run import Patience
+from discovery.pieces import (
+    ConfirmedGroups,
+    FreePredictor,
+    GroupProposal,
+    PairGroup,
+    Patience,
+    TaskData,
+    symmetric,
+)
 from isotropy.data import Dataset, load
 from isotropy.discovery import discover, read_shape
 from isotropy.discovery._beside_permutations import leave_out
 from isotropy.discovery._positions import PositionOptions, PositionSearch
-from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.generators import _continuous
-from isotropy.discovery.naming._pair_group import PairGroup, symmetric
 from isotropy.discovery.permutations import _against_subgroups, _confirmed_groups, _proposals
-from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
-from isotropy.discovery.permutations._proposals import Proposal
 
 
 def swap(n, i, j):
@@ -30,11 +33,11 @@ def swap(n, i, j):
 def searched(x, y, groups):
     """Groups that are given, tested."""
     search = PositionSearch(
-        TaskData.of(x, y, None, None),
+        TaskData.of(load((x, y))),
         PositionOptions(moving=False),
         Patience(keep_on_interrupt=False),
     )
-    proposals = tuple(Proposal(group, "given", 1e-6) for group in groups)
+    proposals = tuple(GroupProposal(group, "given", 1e-6) for group in groups)
     search._proposals = type(search._proposals)(proposals, (), None, ())
     assert search._confirm()
     return ConfirmedGroups(
@@ -147,10 +150,10 @@ def test_five_axes_are_refused():
 def turned() -> tuple[_continuous.TestedClaim, FreePredictor, TaskData]:
     """A rotation that is confirmed, and what it was tested with."""
     x = np.random.default_rng(0).normal(size=(300, 2))
-    data = TaskData.of(x, (x**2).sum(1), None, None)
+    data = TaskData.of(load((x, (x**2).sum(1))))
     rows = np.arange(300)
     free = data.free_predictor(0)
-    claims = _continuous.ContinuousClaims.proposed(data, rows[:150])
+    claims = _continuous.ContinuousClaims.proposed(data, rows[:150], _continuous.GeneratorOptions())
     (one, *_) = claims.tests(free, data, data.rows(rows[150:]), margin=0.05, level=0.05, seed=0)
     assert one.action.test.confirmed
     return one, free, data

@@ -9,15 +9,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy._run import json_text
+from discovery.pieces import ImageData, discover_images, json_text
+from isotropy.data import load
 from isotropy.discovery import Findings, discover
 from isotropy.discovery.images import (
     _image_predictors,
     _layer_claims,
     _train_classifier,
 )
-from isotropy.discovery.images._discover_images import discover_images
-from isotropy.discovery.images._image_data import ImageData
 from isotropy.report import finding_page
 
 SIDE = 4
@@ -66,7 +65,7 @@ def verdicts(found: Findings) -> dict[str, bool]:
 def test_a_pattern_anywhere_is_invariant_to_translations_and_not_to_turns():
     x, y = bars(300, by_place=False)
     steps = []
-    data = ImageData.of(x, y, None, None)
+    data = ImageData.of(load((x, y)))
     found = discover_images(data, fit_models=False, progress=steps.append)
     (best,) = [f for f in found if f.name == "Z(4) × Z(4), translations of the image"]
     assert (best.group, best.order) == ("Z(4)*Z(4)", 16)

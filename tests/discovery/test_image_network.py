@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.discovery import build_model
-from isotropy.discovery.images import _image_search
-from isotropy.discovery.images._image_data import ImageData
-from isotropy.discovery.images._image_motions import (
+from discovery.pieces import (
     SHIFTS,
+    ImageData,
+    ImageSearch,
     asked_motions,
+    build_model,
     moved_at_random,
     usual_motions,
 )
+from isotropy.data import load
+from isotropy.discovery.images import _image_search
 from isotropy.discovery.images._image_network import ImageNetwork
 from isotropy.discovery.images._image_predictors import FittedPredictor, channel_units, rivals
-from isotropy.discovery.images._image_search import ImageSearch
 from isotropy.discovery.images._layer_claims import LayerProposals
 from isotropy.discovery.images._train_classifier import outputs_of
 from isotropy.groups import p4m
@@ -35,7 +36,7 @@ def made(image: tuple[int, int, int], paths: list[list[str]], **options: Any) ->
 
 def data_of(*shape: int) -> ImageData:
     rng = np.random.default_rng(0)
-    return ImageData.of(rng.normal(size=(90, *shape)), np.arange(90) % 3, None, None)
+    return ImageData.of(load((rng.normal(size=(90, *shape)), np.arange(90) % 3)))
 
 
 @pytest.mark.parametrize(
@@ -208,7 +209,7 @@ def test_fewer_rows_keep_all_groups_that_they_can():
     rng = np.random.default_rng(0)
     groups = np.concatenate([np.repeat(np.arange(3), 100), np.arange(3, 23)])
     x, y = rng.normal(size=(320, 1, 4, 4)), np.arange(320) % 2
-    data = ImageData.of(x, y, None, groups)
+    data = ImageData.of(load((x, y), groups=groups))
     few = data.at_most(60, seed=0)
     assert few.groups is not None
     assert (len(few.x), len(np.unique(few.groups))) == (60, 23)
@@ -244,7 +245,7 @@ def test_a_claim_is_held_against_one_strict_layer_less(monkeypatch):
     search = ImageSearch(data_of(1, 4, 4))
     fitted: list[int] = []
 
-    def fit(data, paths, seed, *, told):
+    def fit(data, paths, seed, *, report):
         fitted.append(sum(path == ["conv"] for path in paths))
         return made((1, 4, 4), paths).float(), {}, 0.5
 

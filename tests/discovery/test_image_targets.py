@@ -8,19 +8,25 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy._run import OutOfTime, Patience, one_thread
+from discovery.pieces import (
+    ImageData,
+    ImageSearch,
+    OutOfTime,
+    Patience,
+    discover_images,
+    moved_together,
+    one_thread,
+    usual_motions,
+)
+from isotropy.data import load
 from isotropy.discovery.images import (
     _image_models,
     _image_predictors,
     _image_search,
     _train_classifier,
 )
-from isotropy.discovery.images._discover_images import discover_images
-from isotropy.discovery.images._image_data import ImageData
-from isotropy.discovery.images._image_motions import moved_together, usual_motions
-from isotropy.discovery.images._image_search import ImageSearch
 from isotropy.discovery.images._image_shapes import image_shape, target_shape
-from isotropy.discovery.images._moved_support import told_apart
+from isotropy.discovery.images._moved_support import distinguishability
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +37,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def data_of(x: Any, y: Any) -> ImageData:
-    return ImageData.of(x, y, None, None)
+    return ImageData.of(load((x, y)))
 
 
 def noise(*shape: int, seed: int = 0) -> np.ndarray:
@@ -132,7 +138,7 @@ def test_moved_images_are_told_from_those_of_the_data_or_not():
     for images, low, high in ((x, 0.4, 0.6), (upright, 0.65, 1.0), (either, 0.35, 0.62)):
         data = data_of(images, np.arange(600) % 2)
         mirror = next(one for one in usual_motions(data) if one.name == "Z(2), mirror images")
-        assert low < told_apart(data, mirror, 0) < high
+        assert low < distinguishability(data, mirror, 0) < high
 
 
 def letters_anywhere(rows: int, side: int):
@@ -150,8 +156,8 @@ def test_things_that_lie_anywhere_are_told_from_their_mirror_images():
     data = letters_anywhere(900, 16)
     mirror = next(one for one in usual_motions(data) if one.name == "Z(2), mirror images")
     with one_thread():
-        assert told_apart(data, mirror, 0) < 0.6
-        assert told_apart(data, mirror, 0, wherever=True) > 0.65
+        assert distinguishability(data, mirror, 0) < 0.6
+        assert distinguishability(data, mirror, 0, wherever=True) > 0.65
 
 
 def test_mirror_images_that_the_data_do_not_have_are_not_claimed():

@@ -8,19 +8,25 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.discovery import Finding, Findings, SoftComparison, SoftOffer, build_model, discover
-from isotropy.discovery._nearly import soft_offer
+from discovery.pieces import (
+    FreePredictor,
+    GroupProposal,
+    PairGroup,
+    PermutationClaim,
+    Proposals,
+    SoftComparison,
+    SoftOffer,
+    TaskData,
+    build_model,
+    compare_soft,
+    confirm_permutations,
+    symmetric,
+)
+from isotropy.data import load
+from isotropy.discovery import Finding, Findings, discover
+from isotropy.discovery._near_claims import soft_offer
 from isotropy.discovery._soft_model import fit_soft_model
 from isotropy.discovery._symmetric_model import FitDraws, fit_symmetric_model
-from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._free_predictor import FreePredictor
-from isotropy.discovery.confirming._soft_comparison import compare_soft
-from isotropy.discovery.naming._pair_group import PairGroup, symmetric
-from isotropy.discovery.permutations._permutation_claim import (
-    PermutationClaim,
-    confirm_permutations,
-)
-from isotropy.discovery.permutations._proposals import Proposal, Proposals
 from isotropy.equivariance import equivariance_error
 from isotropy.groups import S
 from isotropy.nn import PathSum
@@ -161,7 +167,7 @@ def test_being_as_good_as_the_free_predictor_is_not_enough(monkeypatch):
         compared.append(compare_soft(*losses, **options))
         return compared[-1]
 
-    monkeypatch.setattr("isotropy.discovery._nearly.compare_soft", kept)
+    monkeypatch.setattr("isotropy.discovery._near_claims.compare_soft", kept)
     found = discover(x, y, methods="permutations")
     assert len(found) == 0
     assert found.nearly == ()
@@ -176,7 +182,9 @@ def test_what_a_linear_model_gains_over_trees_is_not_the_symmetrys():
     rng = np.random.default_rng(0)
     x = torch.as_tensor(rng.normal(size=(300, 4)))
     y = x @ torch.tensor([[0.5], [1.0], [1.5], [2.0]]).double()
-    data = TaskData.of(x, y + 0.5 * torch.as_tensor(rng.normal(size=(300, 1))), "regression", None)
+    data = TaskData.of(
+        load((x, y + 0.5 * torch.as_tensor(rng.normal(size=(300, 1)))), task="regression")
+    )
     seen, outside = data.rows(np.arange(200)), data.rows(np.arange(200, 300))
     strict, spec = fit_symmetric_model(
         Symmetry(S(4), V, Scalar), seen.x, seen.y, "regression", linear=True
@@ -194,11 +202,11 @@ def test_a_confirmed_symmetry_that_costs_something_has_a_soft_model():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(600, 4))
     y = (x @ np.array([1.2, 0.8, 1.1, 0.9]))[:, None] + 0.1 * rng.normal(size=(600, 1))
-    data = TaskData.of(x, y, "regression", None)
+    data = TaskData.of(load((x, y), task="regression"))
     seen, outside = data.rows(np.arange(400)), data.rows(np.arange(400, 600))
     swaps = symmetric([list(range(4))], 4)
     group = PairGroup(tuple((p, np.arange(1)) for p in swaps), 4, 1)
-    claim = PermutationClaim.of(Proposal(group, "natural order", 0.01), data)
+    claim = PermutationClaim.of(GroupProposal(group, "natural order", 0.01), data)
     free = seen.free_predictor(0)
     (claim.test,) = confirm_permutations([claim], free, outside, margin=0.05, level=0.05, seed=0)
     assert claim.confirmed

@@ -21,7 +21,8 @@ from PIL import Image
 from plotly.offline import get_plotlyjs
 from torch import nn
 
-from isotropy.discovery import Finding, Findings, SoftComparison, SoftOffer, build_model
+from discovery.pieces import SoftComparison, SoftOffer, build_model
+from isotropy.discovery import Finding, Findings
 from isotropy.groups import S
 from isotropy.report import finding_page, write_finding_page
 from isotropy.report._number_words import percent, short_number, three_digits

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from isotropy.discovery import Finding, Findings, Layout, ModelComparison
+from discovery.pieces import ModelComparison, RowLayout
+from isotropy.discovery import Finding, Findings
 from isotropy.report import write_demo_page, write_finding_page
 
 NASTY = "</script><script>alert(1)</script>"
@@ -81,7 +82,7 @@ IMAGES = Finding(
     confirmed=True,
     effect=0.01,
     samples=90,
-    layout=Layout(image=(4, 4)),
+    layout=RowLayout(image=(4, 4)),
     examples=np.arange(96.0).reshape(2, 3, 4, 4),
     layers=tuple(
         {

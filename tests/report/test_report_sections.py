@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from isotropy.discovery import Finding, Findings, Layout, ModelComparison
+from discovery.pieces import ModelComparison, RowLayout
+from isotropy.discovery import Finding, Findings
 from isotropy.groups import Z
 from isotropy.report import finding_page, write_demo_page
 from isotropy.report._curve_section import curve_figure
@@ -171,7 +172,7 @@ def pixels(picture: str) -> list[np.ndarray]:
 )
 def test_images_are_shown_as_they_are(shape: tuple[int, ...], seen: tuple[int, ...]) -> None:
     examples = np.random.default_rng(0).random((2, 3, *shape))
-    finding = replace(SWAP, examples=examples, layout=Layout(image=shape))
+    finding = replace(SWAP, examples=examples, layout=RowLayout(image=shape))
     picture = example_pictures(finding)
     shown = pixels(picture)
     assert [image.shape for image in shown] == [seen] * 6
@@ -195,7 +196,7 @@ def test_rows_are_bars_or_lines() -> None:
     np.testing.assert_allclose(tops[0], (3 - few[0, 0]) / 5 * 44, atol=0.06)
     np.testing.assert_allclose(tops[1], (3 - few[0, 1]) / 5 * 44, atol=0.06)
     channels = np.zeros((1, 2, 6, 2))  # positions, then channels
-    lines = example_pictures(replace(SWAP, examples=channels, layout=Layout(channels=2)))
+    lines = example_pictures(replace(SWAP, examples=channels, layout=RowLayout(channels=2)))
     assert len(re.findall("stroke='currentColor'", lines)) == 2 * 2
     assert example_pictures(SWAP) == ""
 

@@ -4,6 +4,23 @@ from isotropy._run._lazy_names import lazy_names
 
 # names that were of this room, by the module that holds them now
 _MOVED = {
+    "isotropy.discovery._model_comparison": "ModelComparison",
+    "isotropy.discovery._soft_offer": "SoftOffer",
+    "isotropy.discovery._standardised": "HomogeneousModel StandardisedModel build_model",
+    "isotropy.discovery.confirming._claim_test": "group_average holm",
+    "isotropy.discovery.confirming._confirm_action": "ActionTest",
+    "isotropy.discovery.confirming._orbit_average": "OrbitAverage",
+    "isotropy.discovery.confirming._soft_comparison": "SoftComparison",
+    "isotropy.discovery.confirming._splits": "three_way_split",
+    "isotropy.discovery.generators": "find_constraints null_spaces snap snap_affine",
+    "isotropy.discovery.generators._action_class": "ActionClass action_class",
+    "isotropy.discovery.generators._algebras": "ClassResult",
+    "isotropy.discovery.generators._column_blocks": "ColumnBlocks blocks_from_names",
+    "isotropy.discovery.generators._data_constraints": "DataConstraints",
+    "isotropy.discovery.generators._find_generators": "GeneratorFindings",
+    "isotropy.discovery.generators._resampled_null_space": "NullSpace",
+    "isotropy.discovery.generators._smooth_fit": "SmoothFit fit_smooth",
+    "isotropy.discovery.generators._snap": "SnappedAlgebra",
     "isotropy.discovery.layerwise": (
         "LayerType LayerwiseResult layer_table layer_types learn_layers"
     ),
@@ -25,6 +42,7 @@ _MOVED = {
     "isotropy.discovery.sharing._module_sharing": "ModuleSharingResult",
     "isotropy.discovery.sharing._partition_search": "cluster_values",
     "isotropy.discovery.sharing._relaxation": "Relaxed averaged relax_sharing",
+    "isotropy.discovery.transitions._discover_transitions": "discover_transitions",
     "isotropy_papers.augerino": "Augerino",
     "isotropy_papers.augmentations": "Augmentation LearnedPermutations LearnedShifts",
     "isotropy_papers.fit_augerino": "AugerinoFit fit_augerino",
@@ -32,7 +50,12 @@ _MOVED = {
     "isotropy_papers.replay": "replay",
     "isotropy_papers.score_table": "ScoreTable",
 }
+_RENAMED = {
+    "Layout": "isotropy.discovery._data_layout:RowLayout",
+    "Reading": "isotropy.discovery._reading:ShapeReading",
+}
 __getattr__, __dir__, __all__ = lazy_names(
     __name__,
-    {name: f"{place}:{name}" for place, names in _MOVED.items() for name in names.split()},
+    {name: f"{place}:{name}" for place, names in _MOVED.items() for name in names.split()}
+    | _RENAMED,
 )

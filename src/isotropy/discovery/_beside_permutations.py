@@ -23,17 +23,11 @@ def leave_out(
 ) -> None:
     """Withdraw continuous claims that say nothing, and say why.
 
-    - Where positions are a ring, neighbours are no vector, unless somebody said that they were.
+    - Where positions are a ring, neighbours are no vector, unless the user says so.
     - Of what is linear as far as a predictor has learned it, motions say nothing: each linear
       function has many.
     - Every quadratic form has an SO(p, q) in a basis of its own.
     - What is approximate is not claimed beside what holds exactly.
-
-    Args:
-        moved: The claims, tested; those that are withdrawn are changed.
-        shown: Permutations that hold.
-        arrangement: Positions of the data.
-        smooth: The predictor that they were tested with.
     """
     ring = _is_ring(shown, arrangement)
     for one in moved:

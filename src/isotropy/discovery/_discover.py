@@ -16,7 +16,7 @@ from torch.utils import data as torch_data
 from isotropy._run import Patience, ProgressCallback, one_thread, seconds_of
 from isotropy._run import generator as make_generator
 from isotropy._run._terminal_text import plain_names
-from isotropy.data import Dataset, Transitions, load
+from isotropy.data import Dataset, Transitions
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._methods import (
     METHODS,
@@ -28,14 +28,14 @@ from isotropy.discovery._methods import (
 )
 from isotropy.discovery._plan import Plan
 from isotropy.discovery._positions import PositionOptions, PositionSearch
-from isotropy.discovery._reading import Reading, read_shape
-from isotropy.discovery._task_data import TaskData
+from isotropy.discovery._reading import ShapeReading, read_shape
+from isotropy.discovery._task_data import TaskData, as_dataset
 from isotropy.discovery.confirming._free_predictor import Task
 from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.generators._search import Blocks
+from isotropy.discovery.generators._generator_search import Blocks
 from isotropy.discovery.images._discover_images import discover_images
-from isotropy.discovery.images._group_search import discover_groups
 from isotropy.discovery.images._image_data import ImageData
+from isotropy.discovery.images._image_group_search import discover_groups
 from isotropy.discovery.transitions._discover_transitions import discover_transitions
 
 _MOST_ROWS = 20_000
@@ -94,14 +94,13 @@ def discover(
     one with a single group, and to those of other claims that lack one of its groups.
 
     Of logged transitions (s, a, s′), signed permutations of the entries of observations and actions
-    are looked for: mirrors of a body, exchanges of its limbs (``discover_transitions``).
+    are looked for: mirrors of a body, exchanges of its limbs.
 
-    Where a symmetry is confirmed but surely costs something, it comes with a soft model as well,
-    which prefers the symmetry and is not bound to it (``Finding.soft``). One that costs more than
-    ``margin``, but surely less than ``near_margin``, is no finding: it is in ``Findings.nearly``
-    where its soft model surely predicts the third part better than a predictor free of symmetry
-    does; looked for only where nothing is confirmed. These tests have Holm's correction among
-    themselves.
+    A confirmed symmetry with a significant cost comes with a soft model as well, which prefers the
+    symmetry and is not bound to it (``Finding.soft``). One that costs more than ``margin``, but
+    significantly less than ``near_margin``, is no finding: it is in ``Findings.nearly`` where its
+    soft model predicts the third part significantly better than a predictor free of symmetry does;
+    looked for only where nothing is confirmed. These tests have Holm's correction among themselves.
 
     Of more rows than 20,000 as many are drawn at random, and ``Findings.notes`` says so.
 
@@ -112,18 +111,18 @@ def discover(
             ``Findings.reading``; ``read_shape`` has the rules.
         y: Targets: ``(N,)`` or ``(N, m)`` of numbers, ``(N, m, channels)``, images, or ``(N,)``
             classes.
-        task: ``"regression"`` or ``"classification"``; by default told from the targets, as
+        task: ``"regression"`` or ``"classification"``; by default read from the targets, as
             ``isotropy.data.load`` does.
         groups: Rows with one value here stay on one side of every split, shape ``(N,)``.
         channels_first: Whether sequences and sets have shape ``(N, channels, n)`` instead; with one
-            channel, or a few and many positions, that is told from the shape.
+            channel, or a few and many positions, that is read from the shape.
         candidates: Groups to try as well, such as ``"Z(12)"`` or ``"S(3)+S(9)"``, acting on
-            positions in their order (and on outputs alike, where there are as many), or on the
+            positions in their order (and on outputs, where there are as many), or on the
             pixels of an image, row by row. For ``"groups"``, names of the grid transformations that
             sets are made of, by default all that act on the images.
-        blocks: Columns that a continuous symmetry moves alike: a number k of consecutive blocks,
-            or the columns (or names) of each. By default told from names such as px1, px2, else
-            every k is tried.
+        blocks: Columns that a continuous symmetry moves in the same way: a number k of consecutive
+            blocks, or the columns (or names) of each. By default read from names such as px1, px2,
+            else every k is tried.
         entry_names: Of transitions: a name for each entry of an observation, and of an action.
         methods: What to look for: ``"permutations"``, ``"generators"`` of continuous symmetries;
             ``"layers"`` and motions of images, which is all that is looked for in these by
@@ -146,7 +145,7 @@ def discover(
         keep_on_interrupt: Whether an interruption (Ctrl-C) ends the search as a budget does; a
             second one ends what is still being tested. Otherwise it is raised as ever.
         seed: Of splits, networks and random group elements.
-        progress: Told what is being done.
+        progress: Called with each step.
 
     Returns:
         The findings, ranked: those that are sure, with p-values of at most 0.01, come first; of
@@ -182,25 +181,16 @@ def discover(
     chosen = suiting_methods(chosen, reading.kind)
     if reading.kind == "images" and not asked and (seconds or 0.0) >= _TIME_FOR_GROUPS:
         chosen = (*chosen, "groups")
-    _refuse(reading, chosen, y, task, groups, blocks, entry_names, channels_first, candidates)
+    _refuse(reading, blocks, entry_names, channels_first, candidates)
     if "groups" not in chosen:
         refuse_search_options(study, strategy, children)
     given, drawn = _at_most(given, _MOST_ROWS, seed, shuffled=reading.kind != "images")
-    rows: TaskData | ImageData | Transitions
-    if isinstance(given, Transitions):
-        rows = given
-    elif reading.kind == "images":
-        rows = ImageData.of(given, None, None, None)
-    else:
-        only = chosen == ("permutations",)
-        rows = TaskData.of(given, None, None, None, reading.channels_first, permuting=only)
-    if not isinstance(rows, Transitions):
-        three_way_split(len(rows.x), groups=rows.groups)  # are there enough?
+    rows = _as_rows(given, reading, chosen)
     plan = Plan(reading, chosen, _entries(given), seconds)
     patience = Patience(seconds, keep_on_interrupt=keep_on_interrupt)
     common: dict[str, Any] = {"margin": margin, "level": level, "fit_models": fit_models}
-    common |= {"seed": seed}
-    told = plan.timed(progress)
+    common["seed"] = seed
+    timed = plan.timed(progress)
     with one_thread():
         if isinstance(rows, Transitions):
             names = [plain_names(tuple(given)) for given in entry_names or ()]
@@ -212,7 +202,7 @@ def discover(
                         rows,
                         observation_names=names[0] if names else None,
                         action_names=names[1] if names else None,
-                        progress=patience.watched(told),
+                        progress=patience.watched(timed),
                         **common,
                     ),
                 )
@@ -220,14 +210,14 @@ def discover(
         elif isinstance(rows, ImageData):
             search = {"study": study, "strategy": strategy, "children": children}
             shared = {**common, "level": common["level"] / (2 if reading.doubtful else 1)}
-            parts = _of_images(rows, chosen, candidates, search, shared, patience, told)
+            parts = _of_images(rows, chosen, candidates, search, shared, patience, timed)
             parts = parts if asked else [_task_first(part) for part in parts]
             if reading.doubtful and not any(len(part) for part in parts):
                 # no motion of an image: are they elements of a set?
                 assert isinstance(given, Dataset)
-                as_set = TaskData.of(given, None, None, None)
+                as_set = TaskData.of(given)
                 sets = PositionOptions(moving=False, **{**common, "level": common["level"] / 2})
-                parts.append(PositionSearch(as_set, sets, patience, told).findings())
+                parts.append(PositionSearch(as_set, sets, patience, timed).findings())
         else:
             options = PositionOptions(
                 permuting="permutations" in chosen and rows.arrangement.inputs > 1,
@@ -237,9 +227,9 @@ def discover(
                 near_margin=near_margin if fit_models and near_margin > margin else 0.0,
                 **common,
             )
-            parts = [PositionSearch(rows, options, patience, told).findings()]
+            parts = [PositionSearch(rows, options, patience, timed).findings()]
     found = Findings.merged(parts)
-    notes = [note for note in (*_said(given), *drawn, reading.note) if note]
+    notes = [note for note in (*_notes(given), *drawn, reading.note) if note]
     return replace(
         found,
         notes=(*notes, *found.notes),
@@ -250,24 +240,11 @@ def discover(
 
 
 def _as_data(x: Any, y: Any, task: Task | None, groups: Any) -> Dataset | Transitions:
-    """Whatever was given, as a data set with targets."""
+    """Whatever was given, as transitions or as a data set with targets that vary."""
     if isinstance(x, Transitions):
         refuse_options("transitions", y=y, task=task, groups=groups)
         return x
-    if isinstance(x, Dataset):
-        if y is not None or groups is not None:
-            raise ValueError("expected a data set alone, which has its targets and groups")
-        found = x
-    elif isinstance(x, torch_data.Dataset) and y is None:
-        found = load(x, task=task, groups=groups)
-    elif y is None:
-        raise ValueError("expected targets y beside the inputs, got none")
-    else:
-        names = tuple(map(str, x.columns)) if hasattr(x, "columns") else None
-        x = x.to_numpy() if hasattr(x, "to_numpy") else x
-        found = load((x, y), task=task, groups=groups)
-        if names is not None:
-            found = replace(found, x_names=names)
+    found = as_dataset(x, y, task, groups)
     if found.y is None:
         raise ValueError(f"{found.source}: expected targets, got none")
     if bool((found.y == found.y[:1]).all()):
@@ -283,6 +260,22 @@ def _as_data(x: Any, y: Any, task: Task | None, groups: Any) -> Dataset | Transi
                 f"{int(counts[1])}"
             )
     return found
+
+
+def _as_rows(
+    given: Dataset | Transitions, reading: ShapeReading, methods: Sequence[Method]
+) -> TaskData | ImageData | Transitions:
+    """Data as the search for their kind takes them, enough to be split in three."""
+    if isinstance(given, Transitions):
+        return given
+    rows: TaskData | ImageData
+    if reading.kind == "images":
+        rows = ImageData.of(given)
+    else:
+        only = methods == ("permutations",)
+        rows = TaskData.of(given, reading.channels_first, permuting=only)
+    three_way_split(len(rows.x), groups=rows.groups)  # are there enough?
+    return rows
 
 
 def _at_most(
@@ -306,16 +299,12 @@ def _entries(data: Dataset | Transitions) -> int:
     return data.x.numel()
 
 
-def _said(data: Dataset | Transitions) -> Sequence[str]:
+def _notes(data: Dataset | Transitions) -> Sequence[str]:
     return () if isinstance(data, Transitions) else getattr(data, "notes", ())
 
 
 def _refuse(
-    reading: Reading,
-    methods: Sequence[Method],
-    y: Any,
-    task: Any,
-    groups: Any,
+    reading: ShapeReading,
     blocks: Any,
     entry_names: Any,
     channels_first: bool,
@@ -325,9 +314,6 @@ def _refuse(
     if reading.kind == "transitions":
         refuse_options(
             "transitions",
-            y=y,
-            task=task,
-            groups=groups,
             blocks=blocks,
             candidates=candidates or None,
             channels_first=channels_first or None,
@@ -349,12 +335,12 @@ def _of_images(
 ) -> list[Findings]:
     """Motions and layers, then sets of groups; each has its share of the level."""
     common = {**common, "level": common["level"] / len(methods)}
-    told = patience.watched(progress)
+    watched = patience.watched(progress)
     parts = []
     if "layers" in methods:
         asked = () if "groups" in methods else candidates
         parts.append(
-            discover_images(images, candidates=asked, progress=told, patience=patience, **common)
+            discover_images(images, candidates=asked, progress=watched, patience=patience, **common)
         )
     if "groups" in methods:
         parts.append(
@@ -362,7 +348,7 @@ def _of_images(
                 patience,
                 "searching for sets of groups",
                 lambda: discover_groups(
-                    images, names=candidates, progress=told, **search, **common
+                    images, names=candidates, progress=watched, **search, **common
                 ),
             )
         )

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, atomic_write, write_json
+from isotropy.discovery._data_layout import RowLayout
 from isotropy.discovery._finding_files import (
     FINDING_FILE,
     FORMAT,
@@ -26,11 +27,11 @@ from isotropy.discovery._finding_files import (
     without_links,
 )
 from isotropy.discovery._how_to_use import how_to_use
-from isotropy.discovery._layout import Layout
 from isotropy.discovery._model_comparison import ModelComparison
 from isotropy.discovery._notebook import finding_html
 from isotropy.discovery._soft_offer import SoftOffer
 from isotropy.discovery._standardised import rows_for
+from isotropy.discovery.confirming._claim_test import ClaimTest
 from isotropy.discovery.naming._row_rep import RowRep
 from isotropy.reps import Symmetry
 
@@ -48,7 +49,25 @@ _LISTS = (
 )
 
 
+SIGNIFICANT_COST = 0.01  # a share that is significantly exceeded makes a symmetry approximate
 SMALLEST_SHOWN = 1e-6  # the normal approximation of the test says nothing of smaller chances
+
+
+def is_approximate(test: ClaimTest) -> bool:
+    """Whether a symmetry costs significantly more than rounding and noise explain."""
+    return test.interval[0] > SIGNIFICANT_COST
+
+
+def tested_fields(test: ClaimTest) -> dict[str, Any]:
+    """The fields of a finding that its test fills, p-values corrected for all claims."""
+    return {
+        "confirmed": test.confirmed,
+        "p_value": test.adjusted_p_value,
+        "effect": test.effect,
+        "interval": test.interval,
+        "margin": test.margin,
+        "samples": test.samples,
+    }
 
 
 def shown_p_value(value: float) -> str:
@@ -143,7 +162,7 @@ class Finding:
     notes: tuple[str, ...] = ()
     symmetry: Symmetry | None = None
     custom: Mapping[str, RowRep] = field(default_factory=dict, repr=False)
-    layout: Layout = field(default_factory=Layout)
+    layout: RowLayout = field(default_factory=RowLayout)
     labels: NDArray[np.int64] | None = field(default=None, repr=False)
     generators: NDArray[np.float64] | None = field(default=None, repr=False)
     metric: NDArray[np.float64] | None = field(default=None, repr=False)
@@ -276,10 +295,8 @@ class Finding:
         spec = None if self.model_spec is None else dict(self.model_spec)
         tables = {name: rep.table.tolist() for name, rep in self.custom.items()}
         rest = {
-            **{
-                name: None if matrices is None else matrices.tolist()
-                for name, matrices in (("generators", self.generators), ("metric", self.metric))
-            },
+            "generators": None if self.generators is None else self.generators.tolist(),
+            "metric": None if self.metric is None else self.metric.tolist(),
             "interval": list(self.interval),
             "symmetry": written,
             "custom": tables,

@@ -70,11 +70,6 @@ def inside(folder: Path, name: str) -> Path:
 def read_json(folder: Path, name: str, what: str) -> Any:
     """The JSON of a file in a folder.
 
-    Args:
-        folder: The folder.
-        name: The name of the file.
-        what: What it should be, for the error.
-
     Raises:
         ValueError: If it is missing, is a link that leads elsewhere, too large or damaged.
     """

@@ -105,12 +105,7 @@ _class = record(
 )
 _discrete = record(
     {"name": _sentence, "holds": or_null(flag)},
-    {
-        "testable": flag,
-        "p_value": or_null(_share),
-        "effect": or_null(number()),
-        "note": _sentence,
-    },
+    {"testable": flag, "p_value": or_null(_share), "effect": or_null(number()), "note": _sentence},
     others=True,
 )
 _shares = named(or_null(number()), text(200), 1000)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, overload
 
 from isotropy._run import write_json
-from isotropy.discovery._answer import answer
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._finding_files import (
     FORMAT,
@@ -20,6 +19,7 @@ from isotropy.discovery._finding_files import (
     without_links,
 )
 from isotropy.discovery._finding_schema import FINDINGS, PLACES
+from isotropy.discovery._findings_answer import answer
 from isotropy.discovery._notebook import findings_html
 
 _SURE = 1e-2  # smaller p-values are no reason to prefer one finding to a larger one

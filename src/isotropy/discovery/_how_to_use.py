@@ -37,9 +37,6 @@ print(finding.symmetry)
 def how_to_use(finding: Finding) -> str:
     """A program that loads a finding from its own folder, and predicts if there is a model.
 
-    Args:
-        finding: The finding.
-
     Example:
         >>> from isotropy.discovery import Finding
         >>> "which has no model" in how_to_use(Finding("S(3)", "S(3)", "all positions", "swaps"))

@@ -8,10 +8,9 @@ import numpy as np
 import torch
 
 from isotropy._run import generator as make_generator
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._finding import Finding, tested_fields
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import claim_test
-from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
+from isotropy.discovery.confirming._free_predictor import FreePredictor
 
 
 def ignored_positions(
@@ -23,16 +22,7 @@ def ignored_positions(
     level: float,
     seed: int,
 ) -> list[Finding]:
-    """The finding that some positions do not matter: any permutation of them is a symmetry.
-
-    Args:
-        positions: Those that seem not to matter.
-        free: A predictor free of symmetry.
-        outside: Rows to test it on: values are shuffled among them.
-        margin: The largest cost that counts as none.
-        level: Of the test.
-        seed: Of the shuffles.
-    """
+    """The finding that some positions do not matter: any permutation of them is a symmetry."""
     ignored = list(positions)
     a = outside.arrangement
     if len(ignored) < 2 or len(ignored) == a.inputs:
@@ -43,15 +33,8 @@ def ignored_positions(
         order = torch.randperm(len(shuffled), generator=rng)
         shuffled[:, :, position] = shuffled[order][:, :, position]
     with torch.no_grad():
-        losses = [
-            sample_losses(prediction, outside.y, outside.task).numpy()
-            for prediction in (
-                free.predict(shuffled.flatten(1)),
-                free.predict(outside.x),
-                free.constant.expand(len(outside.x), -1),
-            )
-        ]
-    test = claim_test(*losses, margin=margin, level=level, groups=outside.groups)
+        predicted = free.predict(shuffled.flatten(1))
+    test = outside.cost_test(predicted, free, margin=margin, level=level)
     if not test.confirmed:
         return []
     names = outside.input_names or tuple(f"x{p}" for p in range(a.inputs))
@@ -63,12 +46,7 @@ def ignored_positions(
             action=f"any permutation of {listed}",
             method="shuffled columns",
             order=int(np.prod(np.arange(1, len(ignored) + 1, dtype=object))),
-            confirmed=True,
-            p_value=test.p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=margin,
-            samples=test.samples,
+            **tested_fields(test),
             trivial=f"the target does not depend on {listed}",
         )
     ]

@@ -37,7 +37,10 @@ class Misfit(ValueError):
 
 
 def within(name: str, field: Field, value: Any) -> Any:
-    """The value of a field inside another, whose name an error then tells.
+    """The value of a field inside another, whose name is in the error.
+
+    Raises:
+        Misfit: If the value is not what the field takes.
 
     Example:
         >>> within("confirmed", flag, "no")
@@ -247,12 +250,6 @@ def array(
 ) -> Field:
     """Nested lists of finite numbers, all of one shape, as an array.
 
-    Args:
-        axes: How many axes it may have.
-        most: How many numbers it may have.
-        integers: Whether they must be whole.
-        square: Whether the last two axes must be of one length.
-
     Example:
         >>> array((2,), 9)([[1, 2], [3, 4.5]])
         array([[1. , 2. ],
@@ -263,16 +260,7 @@ def array(
     words = f"an array of {what} with {counts} axes"
 
     def field(value: Any) -> NDArray[Any]:
-        shape: list[int] = []
-        flat: list[Any] = [value]
-        while len(shape) < max(axes) and flat and isinstance(flat[0], list):
-            length = len(flat[0])
-            if not all(isinstance(one, list) and len(one) == length for one in flat):
-                raise Misfit(words, "lists of several lengths")
-            shape.append(length)
-            if math.prod(shape) > most:
-                raise Misfit(f"an array of at most {most} numbers", f"one of shape {shown(shape)}")
-            flat = [item for one in flat for item in one]
+        shape, flat = _flattened(value, max(axes), most, words)
         if len(shape) not in axes:
             raise Misfit(words, f"one with {len(shape)}" if shape else shown(value))
         if square and shape[-1] != shape[-2]:
@@ -290,3 +278,18 @@ def array(
         return found.reshape(shape)
 
     return field
+
+
+def _flattened(value: Any, axes: int, most: int, words: str) -> tuple[list[int], list[Any]]:
+    """The shape of nested lists, and what is in them."""
+    shape: list[int] = []
+    flat: list[Any] = [value]
+    while len(shape) < axes and flat and isinstance(flat[0], list):
+        length = len(flat[0])
+        if not all(isinstance(one, list) and len(one) == length for one in flat):
+            raise Misfit(words, "lists of several lengths")
+        shape.append(length)
+        if math.prod(shape) > most:
+            raise Misfit(f"an array of at most {most} numbers", f"one of shape {shown(shape)}")
+        flat = [item for one in flat for item in one]
+    return shape, flat

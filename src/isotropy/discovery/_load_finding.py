@@ -21,6 +21,7 @@ from torch import nn
 from isotropy._run import Checkpoint
 from isotropy._run._bounded_json import shown
 from isotropy._run._checkpoints import OtherRun
+from isotropy.discovery._data_layout import RowLayout
 from isotropy.discovery._finding_files import (
     FINDING_FILE,
     SOFT_WEIGHTS,
@@ -31,7 +32,6 @@ from isotropy.discovery._finding_files import (
     read_format,
 )
 from isotropy.discovery._finding_schema import FINDING
-from isotropy.discovery._layout import Layout
 from isotropy.discovery._model_comparison import ModelComparison
 from isotropy.discovery._model_limits import require_modest
 from isotropy.discovery._model_spec import innermost
@@ -52,9 +52,6 @@ _NOT_FIELDS = ("format", "model", "has_weights", "has_soft_weights")
 
 def loaded_fields(folder: Path) -> dict[str, Any]:
     """What the arguments of a ``Finding`` are, by a folder.
-
-    Args:
-        folder: Where ``Finding.save`` wrote it, or anybody something else.
 
     Raises:
         ValueError: If a file in it is missing or damaged, or another version wrote it.
@@ -96,7 +93,7 @@ def _restored(given: dict[str, Any], raw: Mapping[str, Any], folder: Path) -> di
     fields |= {
         "custom": custom,
         "symmetry": parts.symmetry,
-        "layout": Layout(**given["layout"]),
+        "layout": RowLayout(**given["layout"]),
         "model": model,
         "model_spec": spec,
         "soft": offer,
@@ -111,14 +108,7 @@ def _restored(given: dict[str, Any], raw: Mapping[str, Any], folder: Path) -> di
 
 @dataclass(frozen=True, eq=False)
 class _Parts:
-    """What models are built from.
-
-    Args:
-        symmetry: That of the finding.
-        labels: Which weights are equal.
-        folder: Where weights are.
-        raw: The finding as it is in its file, which weights say that they belong to.
-    """
+    """What models are built from."""
 
     symmetry: Symmetry | None
     labels: NDArray[np.int64] | None
@@ -231,7 +221,7 @@ def _require_labels(labels: NDArray[np.int64], symmetry: Symmetry | None) -> Non
         )
 
 
-def _require_layout(layout: Layout, model: Any) -> None:
+def _require_layout(layout: RowLayout, model: Any) -> None:
     """Refuse a layout of rows that are not of the model's width."""
     if model is None:
         return

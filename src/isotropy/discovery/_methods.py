@@ -21,9 +21,6 @@ _SUITING: dict[Kind, tuple[Method, ...]] = {
 def known_methods(methods: Any) -> tuple[Method, ...]:
     """The methods that are asked for, once each.
 
-    Args:
-        methods: One name or several.
-
     Raises:
         ValueError: If a name is unknown, or there is none.
 
@@ -45,10 +42,6 @@ def known_methods(methods: Any) -> tuple[Method, ...]:
 
 def suiting_methods(methods: tuple[Method, ...], kind: Kind) -> tuple[Method, ...]:
     """Those of the methods that are for data of a kind.
-
-    Args:
-        methods: What is asked for.
-        kind: How the data were read.
 
     Raises:
         ValueError: If there is none.

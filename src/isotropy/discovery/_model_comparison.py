@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -26,10 +25,10 @@ class ModelComparison:
             empty where it was not asked for.
 
     Example:
-        >>> told = ModelComparison("mean squared error", 0.1, 0.2, 1.0, 0.01, 300, 600)
-        >>> print(told)
+        >>> report = ModelComparison("mean squared error", 0.1, 0.2, 1.0, 0.01, 300, 600)
+        >>> print(report)
         mean squared error on 300 rows held out: with the symmetry 0.1, without 0.2, constant 1
-        >>> f"{told.saved:.3g}"
+        >>> f"{report.saved:.3g}"
         '0.5'
     """
 
@@ -56,11 +55,6 @@ class ModelComparison:
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
         return {**asdict(self), "curve": [list(point) for point in self.curve]}
-
-    @staticmethod
-    def from_json(given: Mapping[str, Any]) -> ModelComparison:
-        """What ``to_json`` gave."""
-        return ModelComparison(**given)
 
     def __str__(self) -> str:
         losses = f"with the symmetry {self.strict:.3g}, without {self.free:.3g}"

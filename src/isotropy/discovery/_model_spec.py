@@ -58,10 +58,7 @@ _NEEDED: dict[str, Mapping[str, Field]] = {
         "columns": several(whole(0, 2**24), 100_000),
         "degree": number(-100, 100),
     },
-    "translated": {
-        "symmetry": or_null(text(_SYMMETRY_LETTERS)),
-        "along": array((2,), 2_000_000),
-    },
+    "translated": {"symmetry": or_null(text(_SYMMETRY_LETTERS)), "along": array((2,), 2_000_000)},
     "soft": {"variances": row(number(0), number(0))},
     "image network": {
         "image": _IMAGE,

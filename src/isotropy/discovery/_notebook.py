@@ -13,9 +13,6 @@ if TYPE_CHECKING:
 def finding_html(finding: Finding) -> str:
     """One finding: its name, what it does, how sure it is and what its model gains.
 
-    Args:
-        finding: The finding.
-
     Example:
         >>> from isotropy.discovery import Finding
         >>> print(finding_html(Finding("S(3)", "S(3)", "any permutation", "swaps")))
@@ -33,9 +30,6 @@ def finding_html(finding: Finding) -> str:
 def findings_html(found: Findings) -> str:
     """All findings as a table under the answer, and what else there is to know.
 
-    Args:
-        found: What a search found.
-
     Example:
         >>> from isotropy.discovery import Findings
         >>> findings_html(Findings())
@@ -46,11 +40,11 @@ def findings_html(found: Findings) -> str:
         heads = ("group", "action", "p", "cost", "with the symmetry", "without")
         top = "".join(f"<th scope='col'>{head}</th>" for head in heads)
         parts.append(f"<table><tr>{top}</tr>{''.join(map(_row, found))}</table>")
-    told = [str(one) for one in (*found.nearly, *found.trivial)]
-    told += [found.reading] if found.reading else []
-    told += found.notes
-    if told:
-        items = "".join(f"<li>{escape(line)}</li>" for line in told)
+    lines = [str(one) for one in (*found.nearly, *found.trivial)]
+    lines += [found.reading] if found.reading else []
+    lines += found.notes
+    if lines:
+        items = "".join(f"<li>{escape(line)}</li>" for line in lines)
         parts.append(f"<details><summary>more</summary><ul>{items}</ul></details>")
     return "".join(parts)
 
@@ -58,8 +52,10 @@ def findings_html(found: Findings) -> str:
 def _row(finding: Finding) -> str:
     from isotropy.discovery._finding import shown_p_value
 
-    told = finding.comparison
-    losses = ("–", "–") if told is None else (f"{told.strict:.3g}", f"{told.free:.3g}")
+    comparison = finding.comparison
+    losses = (
+        ("–", "–") if comparison is None else (f"{comparison.strict:.3g}", f"{comparison.free:.3g}")
+    )
     cells = (
         finding.name,
         finding.action,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from isotropy._run import ProgressCallback, Step, time_in_words
 from isotropy.discovery._methods import Method
-from isotropy.discovery._reading import Reading
+from isotropy.discovery._reading import ShapeReading
 
 _LOG = logging.getLogger(__name__)
 _WORDS: dict[Method, str] = {
@@ -41,12 +41,12 @@ class Plan:
         budget: How long it may take; None for no limit.
 
     Example:
-        >>> reading = Reading("vectors", False, "500 vectors of 8 columns")
+        >>> reading = ShapeReading("vectors", False, "500 vectors of 8 columns")
         >>> print(Plan(reading, ("permutations",), 4000))
         500 vectors of 8 columns; looking for permutations of columns, steps or elements; about 20 s
     """
 
-    reading: Reading
+    reading: ShapeReading
     methods: Sequence[Method]
     entries: int
     budget: float | None = None
@@ -69,17 +69,13 @@ class Plan:
         )
 
     def timed(self, progress: ProgressCallback | None) -> ProgressCallback:
-        """A callback that adds how long it will still take, and logs the plan when work begins.
-
-        Args:
-            progress: Told of each step.
-        """
+        """A callback that adds how long it will still take, and logs the plan when work begins."""
         started = time.monotonic()
-        told: list[bool] = []
+        logged: list[bool] = []
 
         def tell(step: Step) -> None:
-            if not told:  # once options have been checked and work begins
-                told.append(True)
+            if not logged:  # once options have been checked and work begins
+                logged.append(True)
                 _LOG.info("%s", self)
             if progress is None:
                 return

@@ -15,17 +15,16 @@ from isotropy.discovery._beside_permutations import leave_out
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._ignored_positions import ignored_positions
-from isotropy.discovery._nearly import NearClaim, offered, standing
+from isotropy.discovery._near_claims import NearClaim, offered, standing
 from isotropy.discovery._predictor_notes import predictor_notes
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery._worth import Refit, with_curve, with_worth
 from isotropy.discovery.confirming._claim_test import ClaimTest
 from isotropy.discovery.confirming._free_predictor import FreePredictor
-from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.generators._continuous import ContinuousClaims, TestedClaim
+from isotropy.discovery.generators._continuous import ContinuousClaims, TestedClaim, corrected
 from isotropy.discovery.generators._continuous_model import fit_continuous_model
-from isotropy.discovery.generators._search import Blocks, CannotTell
+from isotropy.discovery.generators._generator_search import Blocks, CannotTell, GeneratorOptions
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
@@ -35,7 +34,7 @@ from isotropy.discovery.permutations._permutation_claim import (
     near_permutations,
     tried_line,
 )
-from isotropy.discovery.permutations._proposals import Proposal, Proposals, largest, propose
+from isotropy.discovery.permutations._proposals import GroupProposal, Proposals, largest, propose
 
 # a predictor of the other kind is taken where it leaves so much less
 _BETTER = 1.05
@@ -47,19 +46,7 @@ _CURVE_IN_TIME = 60.0  # seconds of a search before its curve; a slow one does w
 
 @dataclass(frozen=True)
 class PositionOptions:
-    """What to look for, and how sure to be.
-
-    Args:
-        permuting: Whether to look for permutations.
-        moving: Whether to look for continuous symmetries.
-        candidates: Groups to try as well.
-        blocks: Columns that a continuous symmetry moves alike.
-        margin: The largest cost that still counts as a symmetry.
-        near_margin: The largest cost of one that is worth a soft model; 0 for none.
-        level: The chance of confirming anything false.
-        fit_models: Whether to fit a model with each symmetry that is found.
-        seed: Of splits, networks and random group elements.
-    """
+    """What to look for, and how sure to be."""
 
     permuting: bool = True
     moving: bool = True
@@ -73,14 +60,7 @@ class PositionOptions:
 
 
 class PositionSearch:
-    """One search, in stages: propose, fit, confirm, fit models. What is done of it can be told.
-
-    Args:
-        data: The data.
-        options: What to look for.
-        patience: How long to go on.
-        progress: Told what is being done.
-    """
+    """One search, in stages: propose, fit, confirm, fit models. It can stop after any of them."""
 
     def __init__(
         self,
@@ -112,7 +92,7 @@ class PositionSearch:
         attempt, options = self.patience.attempt, self.options
         if options.permuting:
             self._stage("proposing permutations")
-            so_far: list[Proposal] = []
+            so_far: list[GroupProposal] = []
             work = partial(self._propose, so_far)
             proposed = attempt("looking for permutations", work, share=_PROPOSED)
             self._proposals = proposed or Proposals(largest(so_far), (), None, ())
@@ -127,14 +107,14 @@ class PositionSearch:
             return self._untested()
         found, nearly = self._models()
         self._stage("putting it together")
-        tried, notes, trivial = self._told()
+        tried, notes, trivial = self._summary()
         return Findings(found, tried, 0.0, notes, trivial, nearly)
 
     def _stage(self, words: str) -> None:
         self._progress(Step(self._at, _STAGES, words))
         self._at += 1
 
-    def _propose(self, so_far: list[Proposal]) -> Proposals:
+    def _propose(self, so_far: list[GroupProposal]) -> Proposals:
         options = self.options
         return propose(
             self.data.rows(self._split[0]),
@@ -148,13 +128,8 @@ class PositionSearch:
     def _look_for_generators(self) -> ContinuousClaims:
         options = self.options
         try:
-            return ContinuousClaims.proposed(
-                self.data,
-                self._split[0],
-                blocks=options.blocks,
-                margin=options.margin,
-                seed=options.seed,
-            )
+            given = GeneratorOptions(options.blocks, margin=options.margin, seed=options.seed)
+            return ContinuousClaims.proposed(self.data, self._split[0], given)
         except CannotTell as error:
             return ContinuousClaims.refused(self.data, error)
 
@@ -176,7 +151,7 @@ class PositionSearch:
         moved: list[TestedClaim] = []
         if moving and self._continuous is not None:
             moved = self._continuous.tests(smooth, fitted, outside, seed=seed, **given)
-        tests = _corrected(tests, moved)
+        tests = corrected(tests, moved)
         for claim, test in zip(claims, tests, strict=False):
             claim.test = test
         self._equal = [c for c in claims if c.moves_outputs_alone and c.confirmed]
@@ -186,7 +161,7 @@ class PositionSearch:
         return True
 
     def _models(self) -> tuple[list[Finding], list[Finding]]:
-        """What is confirmed and what nearly holds, each with a model if there is time."""
+        """What is confirmed and what approximately holds, each with a model if there is time."""
         options, attempt, seed = self.options, self.patience.attempt, self.options.seed
         free, smooth = self._free, self._smooth
         assert free is not None
@@ -225,7 +200,7 @@ class PositionSearch:
             shown = [claim for claim in shown if claim.is_named]
         found = self._continuous_findings(fit)
         if diagonal is not None and filtered:
-            # what turns a filter around is said with it
+            # what turns a filter around is part of its finding
             turned = PairGroup(diagonal.name.generators, *reversed(diagonal.labels.shape))
             shown = [claim for claim in shown if not turned.contains(claim.group)]
             test = self._tests[-1]
@@ -326,13 +301,7 @@ class PositionSearch:
             "seed": options.seed,
         }
         near = near_permutations(
-            self._proposals,
-            self._claims,
-            self.data,
-            self._free,
-            self._seen,
-            self._outside,
-            **wide,
+            self._proposals, self._claims, self.data, self._free, self._seen, self._outside, **wide
         )
         if self._continuous is not None:
             near += self._continuous.near(
@@ -348,7 +317,7 @@ class PositionSearch:
         tried = [*self._proposals.tried, *(f"{name}: proposed, not tested" for name in names)]
         return Findings((), tried)
 
-    def _told(self) -> tuple[list[str | Mapping[str, Any]], list[str], list[Finding]]:
+    def _summary(self) -> tuple[list[str | Mapping[str, Any]], list[str], list[Finding]]:
         """What was tried, notes, and what holds trivially."""
         options, free = self.options, self._free
         assert free is not None
@@ -392,13 +361,3 @@ def _continuous_model(one: TestedClaim, seed: int, rows: TaskData) -> nn.Module:
 
 def _smooth(seed: int, rows: TaskData) -> FreePredictor:
     return smooth_predictor(rows, seed)
-
-
-def _corrected(tests: list[ClaimTest], moved: Sequence[TestedClaim]) -> list[ClaimTest]:
-    """The correction over all tests, of permutations and of continuous symmetries."""
-    every = [*tests, *(test for one in moved for test in one.tests)]
-    adjusted = iter(joint_p_values(every))
-    tests = [replace(test, adjusted_p_value=float(next(adjusted))) for test in tests]
-    for one in moved:
-        one.adjust([float(next(adjusted)) for _ in one.tests])
-    return tests

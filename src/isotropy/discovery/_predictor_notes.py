@@ -2,42 +2,36 @@
 
 from __future__ import annotations
 
-import torch
-
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
+from isotropy.discovery.confirming._free_predictor import FreePredictor
 
 # shares of variance or entropy, unexplained, that are worth a note
 _MUCH_LEFT, _NOTHING = 0.05, 0.95
 
 
 def predictor_notes(free: FreePredictor, fitted: TaskData, outside: TaskData) -> list[str]:
-    """What kind of predictor there is, and how much it leaves.
-
-    Args:
-        free: A predictor free of symmetry.
-        fitted: The rows that it was fitted to.
-        outside: The rows that claims are tested on.
-    """
+    """What kind of predictor there is, and how much it leaves."""
     what = "entropy" if fitted.task == "classification" else "variance"
-    with torch.no_grad():
-        losses = [
-            float(sample_losses(prediction, outside.y, outside.task).mean())
-            for prediction in (
-                free.predict(outside.x),
-                free.constant.expand(len(outside.x), -1),
-            )
-        ]
-    left = losses[0] / max(losses[1], 1e-300)
-    notes = [
+    left = free.share_left(outside.x, outside.y, outside.task)
+    return [
         f"{fitted.task}; free predictor: {free.kind}, leaves {left:.2g} of the {what}; "
-        f"fitted to {len(fitted.x)} rows, claims tested on {len(outside.x)} others"
+        f"fitted to {len(fitted.x)} rows, claims tested on {len(outside.x)} others",
+        *notes_of_share(left),
     ]
+
+
+def notes_of_share(left: float) -> list[str]:
+    """What a share of the loss that a predictor leaves means for claims.
+
+    Example:
+        >>> notes_of_share(0.99)
+        ['next to nothing could be learned from these rows, so nothing can be claimed']
+    """
     if left > _NOTHING:
-        notes.append("next to nothing could be learned from these rows, so nothing can be claimed")
-    elif left > _MUCH_LEFT:
-        notes.append(
+        return ["next to nothing could be learned from these rows, so nothing can be claimed"]
+    if left > _MUCH_LEFT:
+        return [
             f"claims are about what the predictor has learned: the {left:.0%} that it leaves may "
             "be noise, or have less symmetry"
-        )
-    return notes
+        ]
+    return []

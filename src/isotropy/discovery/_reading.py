@@ -15,14 +15,14 @@ from isotropy.data import Dataset, Transitions
 Kind = Literal["vectors", "sequences", "images", "transitions"]
 
 _FEWEST_PIXELS = 6  # side of a square that is an image, and not some vectors of as many entries
-_SURELY_IMAGE = 12  # side of an oblong that is one
+_CLEAR_IMAGE = 12  # side of an oblong that is one
 _FEW_CHANNELS, _MANY_STEPS = 4, 8
 _PICTURE = 0.1  # by how much pixels above each other agree more than those half a line apart
 _ROWS_LOOKED_AT = 2000
 
 
 @dataclass(frozen=True)
-class Reading:
+class ShapeReading:
     """What the axes of the inputs are.
 
     Args:
@@ -47,7 +47,7 @@ class Reading:
 
 def read_shape(
     data: Dataset | Transitions, methods: Collection[str], channels_first: bool = False
-) -> tuple[Reading, Dataset | Transitions]:
+) -> tuple[ShapeReading, Dataset | Transitions]:
     """Say what the axes of data are, and give the data in that shape.
 
     - Two axes are vectors; unless there is a square number of columns and those one line apart
@@ -60,9 +60,9 @@ def read_shape(
 
     Args:
         data: The data.
-        methods: What is looked for, where the user said so: those for images make three axes
+        methods: What is looked for, where the user named it: those for images make three axes
             images, those for positions do not.
-        channels_first: Whether the user said so.
+        channels_first: Whether the user says so.
 
     Raises:
         ValueError: If there are more axes.
@@ -72,7 +72,7 @@ def read_shape(
         words = (
             f"{len(data)} transitions, observations of {sizes[0]} entries, actions of {sizes[1]}"
         )
-        return Reading("transitions", False, words), data
+        return ShapeReading("transitions", False, words), data
     rows, shape = len(data), tuple(data.x.shape[1:])
     asked = set(methods) & {"permutations", "generators", "layers", "groups"}
     may_be_image = not asked or bool(asked & {"layers", "groups"})
@@ -85,10 +85,10 @@ def read_shape(
                 f"{shape[0]} columns were read as images of {side} by {side} pixels: those above "
                 "each other agree (--method permutations, methods='permutations' for columns)"
             )
-            return Reading("images", False, words, note), replace(
+            return ShapeReading("images", False, words, note), replace(
                 data, x=data.x.unflatten(1, (side, side)), x_names=None
             )
-        return Reading("vectors", False, f"{rows} vectors of {shape[0]} columns"), data
+        return ShapeReading("vectors", False, f"{rows} vectors of {shape[0]} columns"), data
     if len(shape) == 2:
         if must_be_image or (may_be_image and _is_image(shape) and not channels_first):
             words = f"{rows} images of {shape[0]} by {shape[1]} pixels"
@@ -97,20 +97,20 @@ def read_shape(
                 "permutations, methods='permutations' for sequences and sets)"
             )
             if must_be_image:
-                return Reading("images", False, words), data
-            doubtful = not _are_alike(data.x.flatten(1), shape[1])
-            return Reading("images", False, words, note, doubtful), data
+                return ShapeReading("images", False, words), data
+            doubtful = not _are_similar(data.x.flatten(1), shape[1])
+            return ShapeReading("images", False, words, note, doubtful), data
         return _sequences(data, channels_first), data
     if len(shape) == 3:
         listed = " by ".join(map(str, shape))
-        return Reading("images", False, f"{rows} images of shape {listed}"), data
+        return ShapeReading("images", False, f"{rows} images of shape {listed}"), data
     raise ValueError(
         "expected vectors of shape (rows, n), sequences and sets of shape (rows, n, channels), or "
         f"images of shape (rows, channels, height, width), got {tuple(data.x.shape)}"
     )
 
 
-def _sequences(data: Dataset, channels_first: bool) -> Reading:
+def _sequences(data: Dataset, channels_first: bool) -> ShapeReading:
     first, second = data.x.shape[1:]
     note = ""
     if not channels_first and _channels_come_first(first, second, data.y):
@@ -124,7 +124,7 @@ def _sequences(data: Dataset, channels_first: bool) -> Reading:
         f"{len(data)} sequences or sets of {_many(positions, 'position')} with "
         f"{_many(channels, 'channel')}"
     )
-    return Reading("sequences", channels_first, words, note)
+    return ShapeReading("sequences", channels_first, words, note)
 
 
 def _channels_come_first(first: int, second: int, y: Tensor | None) -> bool:
@@ -145,16 +145,16 @@ def _is_image(shape: tuple[int, ...]) -> bool:
     small, large = min(shape), max(shape)
     if small == large:
         return small >= _FEWEST_PIXELS
-    return small >= _SURELY_IMAGE and large <= 2 * small
+    return small >= _CLEAR_IMAGE and large <= 2 * small
 
 
 def _is_picture(x: Tensor, side: int) -> bool:
     """Whether columns are pixels of square pictures."""
-    return side >= _FEWEST_PIXELS and side * side == x.shape[1] and _are_alike(x, side)
+    return side >= _FEWEST_PIXELS and side * side == x.shape[1] and _are_similar(x, side)
 
 
-def _are_alike(x: Tensor, side: int) -> bool:
-    """Whether columns are more alike one line apart than half a line, or two lines."""
+def _are_similar(x: Tensor, side: int) -> bool:
+    """Whether columns are more similar one line apart than half a line, or two lines."""
     rows = x[:_ROWS_LOOKED_AT].double()
     centred = rows - rows.mean(0)
     size = centred.square().sum(0).sqrt()

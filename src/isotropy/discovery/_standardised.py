@@ -310,55 +310,57 @@ def build_model(
         torch.Size([2, 1])
     """
     kind, arguments = _read(spec)
+    if "model" in arguments:
+        return _wrapped(kind, arguments, symmetry, labels)
     if kind == "mlp":
-        width_in, width_out = arguments.pop("inputs"), arguments.pop("outputs")
-        return MLP(width_in, width_out, **arguments)
+        return MLP(arguments.pop("inputs"), arguments.pop("outputs"), **arguments)
     if kind == "image network":
         image, outputs = arguments.pop("image"), arguments.pop("outputs")
         return ImageNetwork(image, outputs, arguments.pop("paths"), **arguments)
     if kind == "grid network":
         channels, height, width = arguments["image"]
-        return GridNetwork(
-            (channels, height, width),
-            arguments["groups"],
-            hidden=arguments["hidden"],
-            classes=arguments["outputs"],
-        )
-    if kind == "standardised":
-        inner: Any = build_model(arguments["model"], symmetry, labels)
-        zeros, ones = torch.zeros, torch.ones
-        wide, out = inner.in_features, inner.out_features
-        return StandardisedModel(inner, zeros(wide), ones(wide), zeros(out), ones(out))
-    if kind == "soft":
-        strict = build_model(arguments["model"], symmetry, labels)
-        return soften(strict, variances=arguments["variances"])
-    if kind == "homogeneous":
-        part = Symmetry.parse(arguments["symmetry"])
-        within = build_model(arguments["model"], part, labels)
-        return HomogeneousModel(within, arguments["columns"], arguments["degree"])
-    if kind == "translated":
-        text = arguments["symmetry"]
-        linear = None if text is None else Symmetry.parse(text)
-        left = build_model(arguments["model"], linear, labels)
-        return TranslationInvariantModel(left, arguments["along"])
+        sides = {"hidden": arguments["hidden"], "classes": arguments["outputs"]}
+        return GridNetwork((channels, height, width), arguments["groups"], **sides)
     if kind == "shared linear":
         if labels is None:
             raise ValueError(f"expected labels for a model of kind {kind!r}, got none")
         return SharedLinear(torch.from_numpy(np.array(labels)), **arguments)
     if symmetry is None:
         raise ValueError(f"expected a symmetry for a model of kind {kind!r}, got none")
-    if kind == "symmetrised":
-        return Symmetrised(
-            build_model(arguments["model"], symmetry, labels),
-            symmetry,
-            samples=arguments.get("elements"),
-            generator=arguments.get("seed", 0),
-        )
     if isinstance(arguments.get("channels"), str):
         arguments["channels"] = parse_rep(arguments["channels"])
     make: Any = EMLP if kind == "emlp" else Linear
     built: nn.Module = make(symmetry.rep_in, symmetry.rep_out, symmetry.group, **arguments)
     return built
+
+
+def _wrapped(
+    kind: str,
+    arguments: Mapping[str, Any],
+    symmetry: Symmetry | None,
+    labels: NDArray[np.int64] | None,
+) -> nn.Module:
+    """A model around another one."""
+    if kind == "symmetrised" and symmetry is None:
+        raise ValueError(f"expected a symmetry for a model of kind {kind!r}, got none")
+    within = symmetry
+    if kind in ("homogeneous", "translated"):
+        text = arguments["symmetry"]
+        within = None if text is None else Symmetry.parse(text)
+    inner: Any = build_model(arguments["model"], within, labels)
+    if kind == "standardised":
+        zeros, ones = torch.zeros, torch.ones
+        wide, out = inner.in_features, inner.out_features
+        return StandardisedModel(inner, zeros(wide), ones(wide), zeros(out), ones(out))
+    if kind == "soft":
+        return soften(inner, variances=arguments["variances"])
+    if kind == "homogeneous":
+        return HomogeneousModel(inner, arguments["columns"], arguments["degree"])
+    if kind == "translated":
+        return TranslationInvariantModel(inner, arguments["along"])
+    assert symmetry is not None
+    elements, seed = arguments.get("elements"), arguments.get("seed", 0)
+    return Symmetrised(inner, symmetry, samples=elements, generator=seed)
 
 
 def _read(spec: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

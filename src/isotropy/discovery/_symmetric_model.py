@@ -130,12 +130,6 @@ class FitDraws:
     """What chance decides in a fit: the same for all fits with one seed to the same rows.
 
     So a model that starts from the weights of another is stopped by rows that neither saw.
-
-    Args:
-        weights: The seed of starting weights.
-        rest: Rows to fit to.
-        held: Rows to stop by.
-        batches: Draws batches.
     """
 
     weights: int
@@ -168,7 +162,7 @@ def in_units_of(
     return inputs, (y.to(model.y_mean) - model.y_mean) / model.y_scale
 
 
-def no_penalty(network: nn.Module) -> Tensor:
+def no_penalty(_network: nn.Module) -> Tensor:
     """Nothing to add to the loss."""
     return torch.zeros(())
 

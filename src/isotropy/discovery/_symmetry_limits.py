@@ -74,10 +74,6 @@ of at most 262144 dimensions, not 1000000000 at position 0
 def bounded_rep(text: str, group: Group) -> Rep:
     """A representation of a group from its text, if it is not too large.
 
-    Args:
-        text: As ``str`` writes it.
-        group: What it is of.
-
     Raises:
         ValueError: If it does not parse, or is too large.
 
@@ -196,9 +192,9 @@ def _weigh_atom(reader: Reader, custom: Mapping[str, Rep]) -> _Plan:
     if name.text == "V":
         return _Size
     if name.text == "Regular":
-        return lambda d: _Size(_ELEMENTS, regular=True)
+        return lambda _d: _Size(_ELEMENTS, regular=True)
     width = 1 if name.text in _PLAIN else custom[name.text].size()
-    return lambda d: _Size(width)
+    return lambda _d: _Size(width)
 
 
 def _sum(sizes: list[_Size]) -> _Size:

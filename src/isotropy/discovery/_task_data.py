@@ -10,14 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
+from torch.utils import data as torch_data
 
 from isotropy.data import Dataset, load
 from isotropy.discovery._arrangement import Arrangement
-from isotropy.discovery._layout import Layout
+from isotropy.discovery._data_layout import RowLayout
+from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
 from isotropy.discovery.confirming._free_predictor import (
     FreePredictor,
     Task,
     fit_free_predictor,
+    sample_losses,
 )
 
 
@@ -43,7 +46,7 @@ class TaskData:
     input_names: tuple[str, ...] | None
     output_names: tuple[str, ...] | None
     groups: NDArray[np.int64] | None
-    layout: Layout = field(default_factory=Layout)
+    layout: RowLayout = field(default_factory=RowLayout)
 
     @property
     def channels_first(self) -> bool:
@@ -51,67 +54,25 @@ class TaskData:
         return self.layout.channels_first
 
     @staticmethod
-    def of(
-        x: Any,
-        y: Any,
-        task: Task | None,
-        groups: Any,
-        channels_first: bool = False,
-        *,
-        permuting: bool = True,
-    ) -> TaskData:
-        """Read arrays, tensors or a ``Dataset``.
+    def of(data: Dataset, channels_first: bool = False, *, permuting: bool = True) -> TaskData:
+        """The rows of a data set that has targets.
 
         Raises:
-            ValueError: If there is nothing to permute or to learn, and whatever ``load`` raises.
+            ValueError: If there is nothing to permute or to learn.
         """
-        output_channels, moving_outputs = 1, False
-        if isinstance(x, Dataset):
-            if y is not None or groups is not None:
-                raise ValueError("expected a data set alone, which has its targets and groups")
-            data = x
-            if data.y is not None and data.y.ndim == 3:
-                flat, output_channels = _channel_by_channel(data.y, channels_first)
-                moving_outputs = True
-                data = replace(data, y=flat, y_names=None)
-        elif y is None:
-            raise ValueError("expected targets y beside the inputs, got none")
-        else:
-            names = tuple(map(str, x.columns)) if hasattr(x, "columns") else None
-            x = x.to_numpy() if hasattr(x, "to_numpy") else x
-            if np.ndim(y) == 3:
-                y, output_channels = _channel_by_channel(torch.as_tensor(y), channels_first)
-                moving_outputs = True
-            data = load((x, y), task=task, groups=groups)
-            if names is not None:
-                data = replace(data, x_names=names)
         if data.y is None or data.task is None:
             raise ValueError(f"{data.source}: expected targets, got none")
-        if data.y.ndim > 2:
-            raise ValueError(
-                "expected targets of shape (rows, m) or (rows, m, channels), got "
-                f"{tuple(data.y.shape)}"
-            )
-        if data.x.ndim > 3:
-            raise ValueError(
-                "expected vectors of shape (rows, n), sequences and sets of shape (rows, n, "
-                "channels), or images of shape (rows, channels, height, width), got "
-                f"{tuple(data.x.shape)}"
-            )
-        inputs = data.x.double()
-        channels = 1
-        if inputs.ndim == 3:
-            inputs = inputs if channels_first else inputs.transpose(1, 2)
-            channels = inputs.shape[1]
-        n = inputs.shape[-1]
-        inputs = inputs.flatten(1)
+        inputs, channels = _by_channel(data.x.double(), channels_first, "inputs")
+        targets, output_channels = _by_channel(data.y, channels_first, "targets")
+        moving_outputs = data.y.ndim == 3
+        n = inputs.shape[1] // channels
         if permuting and n < 2:
             raise ValueError(f"expected at least 2 positions to permute, got {n}")
         if n * channels < 2:
             raise ValueError("expected at least 2 columns to move, got 1")
-        targets = data.y
         if bool((targets == targets[:1]).all()):
             raise ValueError("expected targets that vary, got the same in every row")
+        named = data.task == "regression" and not moving_outputs
         if data.task == "classification":
             outputs = len(data.classes or ())
         else:
@@ -123,9 +84,9 @@ class TaskData:
             data.task,
             Arrangement(n, channels, outputs, output_channels, data.task == "classification"),
             data.x_names if data.x.ndim == 2 else None,
-            data.y_names if output_channels == 1 and data.task == "regression" else None,
+            data.y_names if named else None,
             None if data.groups is None else data.groups.numpy(),
-            Layout(
+            RowLayout(
                 channels,
                 output_channels,
                 channels_first,
@@ -139,6 +100,19 @@ class TaskData:
         index = torch.as_tensor(chosen)
         part = None if self.groups is None else self.groups[chosen]
         return replace(self, x=self.x[index], y=self.y[index], groups=part)
+
+    def losses(self, prediction: Tensor) -> Tensor:
+        """The loss of each row, shape (N,)."""
+        return sample_losses(prediction, self.y, self.task)
+
+    @torch.no_grad()
+    def cost_test(
+        self, prediction: Tensor, free: FreePredictor, *, margin: float, level: float
+    ) -> ClaimTest:
+        """The test that a prediction of these rows costs less than a margin beside the free one."""
+        constant = free.constant.expand(len(self.x), -1)
+        losses = [self.losses(p).numpy() for p in (prediction, free.predict(self.x), constant)]
+        return claim_test(*losses, margin=margin, level=level, groups=self.groups)
 
     def free_predictor(self, seed: int) -> FreePredictor:
         """A predictor free of symmetry, fitted to these rows."""
@@ -156,7 +130,7 @@ class TaskData:
         """Targets as numbers, and their arrangement.
 
         Classes become indicators of all but the last, uncorrelated and of unit size: each is
-        then told as often as the data do.
+        then counted as often as the data have it.
         """
         if self.task == "regression":
             return self.y, self.arrangement
@@ -169,7 +143,31 @@ class TaskData:
         return whitened.mT, replace(self.arrangement, outputs=len(whitened))
 
 
-def _channel_by_channel(y: Tensor, channels_first: bool) -> tuple[Tensor, int]:
-    """Targets of sequences, flattened channel by channel, and the number of channels."""
-    y = y if channels_first else y.transpose(1, 2)
-    return y.flatten(1), y.shape[1]
+def as_dataset(x: Any, y: Any, task: Task | None, groups: Any) -> Dataset:
+    """Arrays, tensors, tables, or a data set of ours or PyTorch's, as a data set of ours.
+
+    Raises:
+        ValueError: If there are no targets, or two sets of them, and whatever ``load`` raises.
+    """
+    if isinstance(x, Dataset):
+        if y is not None or groups is not None:
+            raise ValueError("expected a data set alone, which has its targets and groups")
+        return x
+    if isinstance(x, torch_data.Dataset) and y is None:
+        return load(x, task=task, groups=groups)
+    if y is None:
+        raise ValueError("expected targets y beside the inputs, got none")
+    names = tuple(map(str, x.columns)) if hasattr(x, "columns") else None
+    found = load((x.to_numpy() if hasattr(x, "to_numpy") else x, y), task=task, groups=groups)
+    return found if names is None else replace(found, x_names=names)
+
+
+def _by_channel(values: Tensor, channels_first: bool, what: str) -> tuple[Tensor, int]:
+    """Rows flattened channel by channel, and the number of channels."""
+    if values.ndim > 3:
+        shape = tuple(values.shape)
+        raise ValueError(f"expected {what} of shape (rows, n) or (rows, n, channels), got {shape}")
+    if values.ndim < 3:
+        return values, 1
+    values = values if channels_first else values.transpose(1, 2)
+    return values.flatten(1), values.shape[1]

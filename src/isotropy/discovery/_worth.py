@@ -31,22 +31,14 @@ Refit = Callable[[TaskData], nn.Module | None]
 def with_worth(
     finding: Finding, seen: TaskData, outside: TaskData, rival: FreePredictor, seed: int = 0
 ) -> Finding:
-    """A finding with how its model compares, how exact it is, and examples of its action.
-
-    Args:
-        finding: The finding; one without a model gets examples alone.
-        seen: The rows that its model and the rival were fitted to.
-        outside: The rows held out.
-        rival: A predictor free of the symmetry.
-        seed: Of the elements of the group.
-    """
+    """A finding with how its model compares, how exact it is, and examples of its action."""
     finding = replace(finding, examples=_examples(finding, outside, seed))
     if finding.model is None:
         return finding
     strict, free, constant = (
-        sample_losses(said, outside.y, outside.task).double().numpy()
-        for said in (
-            _said(finding.model, outside.x),
+        sample_losses(predicted, outside.y, outside.task).double().numpy()
+        for predicted in (
+            _predicted(finding.model, outside.x),
             rival.predict(outside.x),
             rival.constant.expand(len(outside.x), -1),
         )
@@ -54,8 +46,8 @@ def with_worth(
     accuracies: list[float | None] = [None, None]
     if outside.task == "classification":
         accuracies = [
-            float((said.argmax(1) == outside.y).double().mean())
-            for said in (_said(finding.model, outside.x), rival.predict(outside.x))
+            float((predicted.argmax(1) == outside.y).double().mean())
+            for predicted in (_predicted(finding.model, outside.x), rival.predict(outside.x))
         ]
     comparison = ModelComparison(
         _LOSSES[outside.task],
@@ -81,18 +73,9 @@ def with_curve(
     outside: TaskData,
     seed: int = 0,
 ) -> Finding:
-    """A finding whose comparison has a curve: models fitted to fewer rows.
-
-    Args:
-        finding: One that has a comparison.
-        refit: Fits a model with the symmetry to some rows; None where it cannot.
-        free_of: Fits the predictor that it is compared with.
-        seen: The rows that its model was fitted to.
-        outside: The rows to compare on.
-        seed: Of the draw of rows.
-    """
-    told = finding.comparison
-    assert told is not None
+    """A finding whose comparison has a curve: models fitted to fewer rows."""
+    comparison = finding.comparison
+    assert comparison is not None
     order = torch.randperm(len(seen.x), generator=make_generator(seed)).numpy()
     curve = []
     for share in _SHARES:
@@ -106,25 +89,27 @@ def with_curve(
         if strict is None:
             return finding
         free = free_of(few)
-        points = [_loss(p, outside) for p in (_said(strict, outside.x), free.predict(outside.x))]
+        points = [
+            _loss(p, outside) for p in (_predicted(strict, outside.x), free.predict(outside.x))
+        ]
         if np.isfinite(points).all():
             curve.append((count, points[0], points[1]))
-    curve.append((told.fitted, told.strict, told.free))
-    return replace(finding, comparison=replace(told, curve=tuple(curve)))
+    curve.append((comparison.fitted, comparison.strict, comparison.free))
+    return replace(finding, comparison=replace(comparison, curve=tuple(curve)))
 
 
-def _loss(said: Tensor, rows: TaskData) -> float:
-    return float(sample_losses(said, rows.y, rows.task).mean())
+def _loss(predicted: Tensor, rows: TaskData) -> float:
+    return float(sample_losses(predicted, rows.y, rows.task).mean())
 
 
-def _said(model: nn.Module, x: Tensor) -> Tensor:
+def _predicted(model: nn.Module, x: Tensor) -> Tensor:
     with torch.no_grad():
-        said: Tensor = model(rows_for(model, x))
-    return said.double()
+        predicted: Tensor = model(rows_for(model, x))
+    return predicted.double()
 
 
 def _error(finding: Finding, outside: TaskData, seed: int) -> float | None:
-    """The largest relative error over elements of the group; None where it cannot be told."""
+    """The largest relative error over elements of the group; None where it cannot be measured."""
     if finding.model is None or finding.symmetry is None:
         return None
     x = outside.x[:_MOST_ROWS_OF_ERROR]
@@ -132,7 +117,7 @@ def _error(finding: Finding, outside: TaskData, seed: int) -> float | None:
     model = finding.model
 
     def about_centre(moved: Tensor) -> Tensor:
-        return _said(model, moved + centre)
+        return _predicted(model, moved + centre)
 
     try:
         error = equivariance_error(about_centre, x - centre, finding.symmetry, generator=seed)

@@ -13,14 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from torch import Tensor, nn
 
-from isotropy.discovery.confirming._claim_test import (
-    _p_negative_mean,
-    claim_test,
-    confirm,
-    group_average,
-    holm,
-)
-from isotropy.discovery.confirming._splits import three_way_split
+from discovery.pieces import _p_negative_mean, group_average, holm, three_way_split
+from isotropy.discovery import claim_test, confirm
 from isotropy.equivariance import assert_equivariant
 from isotropy.groups import SO, S, SO13p, Z
 from isotropy.reps import Scalar, Symmetry, V

@@ -7,14 +7,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.discovery.confirming._claim_test import claim_test
-from isotropy.discovery.confirming._confirm_action import (
-    ActionTest,
-    confirm_action,
-    cost_of_average,
-    why_untested,
-)
-from isotropy.discovery.confirming._data_support import DataSupport
+from isotropy.discovery import DataSupport, claim_test, confirm_action
+from isotropy.discovery.confirming._confirm_action import ActionTest, cost_of_average, why_untested
 
 TURN = torch.tensor([[[0.0, -1.0, 0.0], [1.0, 0.0, 0.0]]]).double()
 
@@ -146,7 +140,7 @@ def confirmed_for(x: Tensor, generators: Tensor, **given: object) -> ActionTest:
 def test_nothing_is_claimed_where_nothing_was_averaged() -> None:
     direction = normal(300, 3, 0)
     sphere = direction / direction.norm(dim=1, keepdim=True)
-    assert not (off := confirmed_for(sphere, scaling(3))).told
+    assert not (off := confirmed_for(sphere, scaling(3))).testable
     assert (off.test.p_value, off.test.confirmed) == (1.0, False)
     # a column that is twice another one, moved alone
     line = torch.cat([direction[:, :1], 2 * direction[:, :1]], 1)

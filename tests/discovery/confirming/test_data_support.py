@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy.discovery.confirming._data_support import DataSupport
+from isotropy.discovery import DataSupport
 
 
 def normal(n: int, width: int, seed: int) -> Tensor:

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.discovery.confirming._free_predictor import (
-    fit_free_predictor,
-    held_out_rows,
-    quadratic_terms,
-    sample_losses,
-)
+from discovery.pieces import fit_free_predictor, held_out_rows, quadratic_terms, sample_losses
 
 
 def data(rows=400, n=4, seed=0):

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, holm
+from discovery.pieces import holm
+from isotropy.discovery import ClaimTest, claim_test
 from isotropy.discovery.confirming._joint_correction import joint_p_values
 
 

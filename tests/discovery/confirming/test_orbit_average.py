@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.discovery.confirming._data_support import DataSupport
-from isotropy.discovery.confirming._orbit_average import orbit_average
+from isotropy.discovery import DataSupport, orbit_average
 
 TURN = torch.tensor([[[0.0, -1.0, 0.0], [1.0, 0.0, 0.0]]]).double()
 

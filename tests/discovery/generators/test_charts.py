@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isotropy.discovery.generators._charts import (
+from discovery.pieces import (
     Chart,
     chart_of_columns,
     chart_of_combinations,

@@ -1,6 +1,6 @@
 import pytest
 
-from isotropy.discovery.generators._column_blocks import (
+from discovery.pieces import (
     ColumnBlocks,
     as_blocks,
     blocks_by_size,

@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from isotropy.discovery.generators._column_blocks import ColumnBlocks, blocks_of_width
-from isotropy.discovery.generators._conditioning import (
+from discovery.pieces import (
+    ColumnBlocks,
+    blocks_of_width,
     condition,
     invisible_combinations,
     rounding_errors,

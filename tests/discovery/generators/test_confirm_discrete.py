@@ -7,12 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from isotropy.discovery.confirming._data_support import DataSupport
+from discovery.pieces import DiscreteCandidate, candidates_for_rows
+from isotropy.discovery import DataSupport
 from isotropy.discovery.generators._confirm_discrete import confirm_discrete
-from isotropy.discovery.generators._discrete_candidates import (
-    DiscreteCandidate,
-    candidates_for_rows,
-)
 
 
 def normal(n: int, width: int, seed: int) -> Tensor:
@@ -39,7 +36,7 @@ def test_parity_is_told_from_time_reversal_and_swaps() -> None:
     assert [candidate for candidate, _ in found] == candidates
     assert [action.test.confirmed for _, action in found] == [False, True, True, False]
     for _, action in found:
-        assert action.told
+        assert action.testable
         assert action.share > 0.8
         assert action.test.adjusted_p_value >= action.test.p_value
 
@@ -89,7 +86,7 @@ def test_what_cannot_be_told_is_not_claimed() -> None:
     ((_, away),) = confirm_discrete(
         plus, x, plus(x), flips([-1.0, 1.0]), support=DataSupport(x), **given
     )
-    assert not away.told
+    assert not away.testable
     assert away.test.p_value == away.test.adjusted_p_value == 1.0
     assert "of the inputs have images within the data" in away.reason or "fewer" in away.reason
     found = confirm_discrete(

@@ -1,15 +1,11 @@
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isotropy.discovery.generators._column_blocks import (
-    ColumnBlocks,
-    blocks_from_names,
-    blocks_of_width,
-)
-from isotropy.discovery.generators._conditioning import condition
-from isotropy.discovery.generators._data_constraints import DataConstraints, find_constraints
-from isotropy.discovery.generators._tangent import tangent
+from discovery.pieces import ColumnBlocks, blocks_from_names, blocks_of_width, condition, tangent
+from isotropy.discovery.generators import find_constraints
 
 Array = NDArray[np.float64]
 NAMES = ["E1", "px1", "py1", "pz1", "E2", "px2", "py2", "pz2"]
@@ -42,7 +38,7 @@ def stored(x: Array, how: str) -> Array:
 
 def found(
     x: Array, blocks: ColumnBlocks | None, names: list[str], rounding: bool = True
-) -> tuple[DataConstraints, tuple[str, ...]]:
+) -> tuple[Any, tuple[str, ...]]:
     z = condition(x, blocks)
     constraints = find_constraints(z.x, blocks, rounding=z.rounding if rounding else None)
     return constraints, constraints.sentences(names, z.shift, z.scale)

@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.discovery.generators._discrete_candidates import (
-    DiscreteCandidate,
-    candidates_for_rows,
-    coset_candidates,
-)
+from discovery.pieces import DiscreteCandidate, candidates_for_rows, coset_candidates
 from isotropy.groups import orthonormal_span, parse_group
 
 

@@ -13,11 +13,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from discovery.pieces import three_way_split
 from isotropy.data import Dataset
-from isotropy.discovery._finding import Finding
-from isotropy.discovery._findings import Findings
-from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.generators import GeneratorFindings, find_generators
+from isotropy.discovery import Finding, Findings
+from isotropy.discovery.generators import find_generators
 
 Array = NDArray[np.float64]
 Function = Callable[[Array], Array]
@@ -30,11 +29,11 @@ def normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=shape)
 
 
-def found_in(x: Any, y: Any, **options: Any) -> GeneratorFindings:
+def found_in(x: Any, y: Any, **options: Any) -> Any:
     return find_generators(x, y, **{"fit_models": False, **options})
 
 
-def the_finding(found: GeneratorFindings) -> Finding:
+def the_finding(found: Any) -> Finding:
     finding = found.finding
     assert finding is not None
     assert finding.confirmed
@@ -59,7 +58,7 @@ def close(got: Array, expected: Array, *, rtol: float = 1e-10) -> bool:
     return bool(np.abs(got - expected).max() <= rtol * max(1.0, np.abs(expected).max()))
 
 
-def check_rows(found: GeneratorFindings, f: Function, x: Array) -> None:
+def check_rows(found: Any, f: Function, x: Array) -> None:
     """The generators on rows, exponentiated, leave the true function as it is."""
     assert found.chosen is not None
     rows, n = found.chosen.on_rows(), x.shape[1]
@@ -75,9 +74,7 @@ def check_rows(found: GeneratorFindings, f: Function, x: Array) -> None:
     assert close(f(moved), y)
 
 
-def check_symmetry(
-    found: GeneratorFindings, f: Function, x: Array, blocks: Sequence[Sequence[int]] = ()
-) -> None:
+def check_symmetry(found: Any, f: Function, x: Array, blocks: Sequence[Sequence[int]] = ()) -> None:
     """Elements of the group, as the finding's ``Symmetry`` acts, leave the true function too."""
     finding = the_finding(found)
     symmetry = finding.symmetry
@@ -474,7 +471,7 @@ def test_noise_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- symmetry that is broken --------------------------------------------------------------------
 
 
-def broken(size: float) -> GeneratorFindings:
+def broken(size: float) -> Any:
     x = normal(1000, 3)
     return found_in(x, square(x) + size * x.prod(1))
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.linalg import subspace_angles
 
-from isotropy.discovery.generators._null_space import null_spaces
+from isotropy.discovery.generators import null_spaces
 
 Array = NDArray[np.float64]
 

@@ -10,13 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy._run import generator
-from isotropy.discovery.confirming._free_predictor import held_out_rows
-from isotropy.discovery.generators._smooth_fit import (
-    SmoothFit,
-    fit_smooth,
-    values_and_jacobian,
-)
+from discovery.pieces import SmoothFit, fit_smooth, generator, held_out_rows, values_and_jacobian
 
 Smooth = Callable[[Tensor], Tensor]
 

@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from isotropy.bases import equivariant_basis
+from isotropy.discovery.generators import snap
 from isotropy.discovery.generators._closure import closed_near, closure_error, may_be_closed
 from isotropy.discovery.generators._nearest_conjugate import nearest_conjugate
 from isotropy.discovery.generators._simple_numbers import fractions, heights
-from isotropy.discovery.generators._snap import SnappedAlgebra, snap
 from isotropy.groups import Group, orthonormal_span, parse_group
 from isotropy.reps import T, V
 
@@ -124,7 +124,7 @@ def bracket_error(generators: Array) -> float:
     return max(float(np.abs(c - c @ inside).max()) for c in commutators)
 
 
-def found(basis: Any, error: float, **options: Any) -> SnappedAlgebra:
+def found(basis: Any, error: float, **options: Any) -> Any:
     result = snap(basis, error=error, **options)
     assert result is not None
     return result

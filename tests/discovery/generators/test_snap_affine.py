@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isotropy.discovery.generators._snap import SnappedAlgebra
-from isotropy.discovery.generators._snap_affine import snap_affine
+from isotropy.discovery.generators import snap_affine
 
 Array = NDArray[Any]
 
@@ -86,7 +85,7 @@ def bracket_error(generators: Array) -> float:
     return max(float(np.abs(c - c @ inside).max()) for c in commutators)
 
 
-def found(basis: Array, error: float, **options: Any) -> SnappedAlgebra:
+def found(basis: Array, error: float, **options: Any) -> Any:
     result = snap_affine(basis, error=error, **options)
     assert result is not None
     return result

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from isotropy.discovery.generators._tangent import tangent
+from discovery.pieces import tangent
 
 
 def test_tangent_is_what_least_squares_leaves() -> None:

@@ -5,16 +5,14 @@ import pytest
 import torch
 from scipy.linalg import expm
 
-from isotropy.discovery._task_data import TaskData
+from discovery.pieces import SmoothFit, TaskData, blocks_of_width, chart_of_columns
+from isotropy.data import load
 from isotropy.discovery.generators._algebras import Samples
-from isotropy.discovery.generators._charts import chart_of_columns
-from isotropy.discovery.generators._column_blocks import blocks_of_width
 from isotropy.discovery.generators._invariant_predictor import (
     InvariantFeatures,
     invariant_features,
     invariant_predictor,
 )
-from isotropy.discovery.generators._smooth_fit import SmoothFit
 from isotropy.discovery.generators._usual_actions import (
     UsualAction,
     seems_to_hold,
@@ -72,7 +70,7 @@ def test_products_of_momenta_are_found_where_columns_tell_nothing():
     x = rng.normal(size=(700, 4, 4))
     dots = np.einsum("nai,i,nbi->nab", x, [1.0, -1, -1, -1], x)
     y = dots[:, 0, 1] * dots[:, 2, 3] + dots[:, 0, 2] * dots[:, 1, 3]
-    data = TaskData.of(x.reshape(700, 16), y, None, None)
+    data = TaskData.of(load((x.reshape(700, 16), y)))
     features, left = invariant_features(data)
     assert (features.blocks.k, features.action.signs) == (4, (1, -1, -1, -1))
     assert left < 0.05

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy._run import Patience
-from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._free_predictor import FreePredictor
-from isotropy.discovery.naming._pair_group import PairGroup
-from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
-from isotropy.discovery.permutations._permutation_claim import (
+from discovery.pieces import (
+    ConfirmedGroups,
+    FreePredictor,
+    GroupProposal,
+    PairGroup,
+    Patience,
     PermutationClaim,
+    TaskData,
     confirm_permutations,
 )
-from isotropy.discovery.permutations._proposals import Proposal
+from isotropy.data import load
 
 SHIFT, TURN = np.roll(np.arange(5), -1), np.arange(5)[::-1].copy()
 GIVEN = {"margin": 0.05, "level": 0.05, "seed": 0}
@@ -33,7 +34,7 @@ def claimed_groups(odd: float, rows: int = 1500) -> ConfirmedGroups:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, 5))
     y = around(torch.as_tensor(x), odd)
-    data = TaskData.of(x, y.numpy() + 0.1 * rng.normal(size=(rows, 1)), None, None)
+    data = TaskData.of(load((x, y.numpy() + 0.1 * rng.normal(size=(rows, 1)))))
     bent = torch.as_tensor(rng.normal(size=5))
     free = FreePredictor(
         "by hand", lambda x: around(x, odd) + 0.3 * torch.sin(x @ bent)[:, None], y.mean(0), 0.01
@@ -43,7 +44,7 @@ def claimed_groups(odd: float, rows: int = 1500) -> ConfirmedGroups:
         PairGroup(tuple((p, stay) for p in moves), 5, 1)
         for moves in ([SHIFT, TURN], [SHIFT], [TURN])
     ]
-    claims = [PermutationClaim.of(Proposal(group, "by hand", 0.0), data) for group in groups]
+    claims = [PermutationClaim.of(GroupProposal(group, "by hand", 0.0), data) for group in groups]
     for claim, test in zip(claims, confirm_permutations(claims, free, data, **GIVEN), strict=True):
         claim.test = test
     return ConfirmedGroups(claims, data, free, data, data, **GIVEN)

@@ -5,13 +5,7 @@ from math import exp, factorial, inf
 import numpy as np
 import pytest
 
-from isotropy.discovery.naming._pair_group import PairGroup
-from isotropy.discovery.permutations._natural_groups import (
-    block_groups,
-    log_natural,
-    natural_groups,
-    plain_groups,
-)
+from discovery.pieces import PairGroup, block_groups, log_natural, natural_groups, plain_groups
 
 
 def swap_of_points(n, k, interleaved):

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from discovery.pieces import PairGroup, log_conjugates, natural_groups, symmetric
 from isotropy.discovery._arrangement import Arrangement
-from isotropy.discovery.naming._pair_group import PairGroup, symmetric
-from isotropy.discovery.permutations._natural_groups import log_conjugates, natural_groups
 from isotropy.discovery.permutations._polynomial_colours import CannotFit, PolynomialColours
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import betainc
 
-from isotropy.discovery.naming._pair_group import PairGroup
+from discovery.pieces import PairGroup
 from isotropy.discovery.permutations._random_costs import chance_of_cost, orbits_of_pairs
 
 

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from isotropy.discovery._task_data import TaskData
+from discovery.pieces import TaskData, propose
+from isotropy.data import load
 from isotropy.discovery.permutations._network_colours import swap_symmetries
-from isotropy.discovery.permutations._proposals import propose
 from isotropy.discovery.permutations._screening import Screening
 
 
 def task(target, rows=1500, n=6, seed=0):
     x = np.random.default_rng(seed).normal(size=(rows, n))
-    return TaskData.of(x, target(x), None, None)
+    return TaskData.of(load((x, target(x))))
 
 
 def test_swaps_of_a_linear_map():
@@ -50,7 +50,7 @@ def test_positions_that_say_the_same_are_not_all_ignored():
     label = rng.integers(2, size=900)
     x = (2 * label - 1)[:, None] + 0.8 * rng.normal(size=(900, 12))  # each tells the class
     x[:, 3] = rng.normal(size=900)  # but one
-    ignored = Screening(TaskData.of(x, label, None, None), 0.05, 0).ignored()
+    ignored = Screening(TaskData.of(load((x, label))), 0.05, 0).ignored()
     assert len(ignored) < 8
 
 
@@ -60,7 +60,7 @@ def test_what_other_columns_are_measured_in_does_not_matter(unit):
     sensors, hour = rng.normal(20, 5, size=(900, 4)), rng.uniform(0, 24, size=(900, 1))
     hot = (1 / (1 + np.exp(-(sensors - 20) / 2.5))).sum(1)
     x = np.concatenate([sensors, unit * hour], 1)
-    data = TaskData.of(x, hot**2 + np.sin(hour[:, 0] / 4), None, None)
+    data = TaskData.of(load((x, hot**2 + np.sin(hour[:, 0] / 4))))
     proposed = propose(data, seed=0).claims
     assert any(
         p.group.order == 24 and p.group.orbits()[0].tolist() == [0, 0, 0, 0, 1] for p in proposed

@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 import torch
 
+from discovery.pieces import SignedPermutation, TransitionData
 from isotropy.cli import run
 from isotropy.data import Transitions
-from isotropy.discovery import Findings, discover, discover_transitions
+from isotropy.discovery import Findings, discover
 from isotropy.discovery.transitions._displacement import displacements
-from isotropy.discovery.transitions._signed_permutation import SignedPermutation
-from isotropy.discovery.transitions._transition_data import TransitionData
 from isotropy.discovery.transitions._transition_network import kept_units
 from isotropy.groups import parse_group
 from isotropy.nn import symmetric_network
@@ -110,16 +109,14 @@ def test_units_are_kept_by_the_group_and_those_of_the_data():
 
 
 def test_a_motor_that_pulls_half_as_much_breaks_the_mirror():
-    found = discover_transitions(limbs(uneven=0.5), fit_models=False)
+    found = discover(limbs(uneven=0.5), fit_models=False)
     assert not len(found)
 
 
 def test_noise_has_no_symmetry():
     rng = torch.Generator().manual_seed(0)
     s, a = torch.randn(1500, 3, generator=rng), torch.randn(1500, 2, generator=rng)
-    found = discover_transitions(
-        Transitions(s, a, torch.randn(1500, 3, generator=rng) + s), fit_models=False
-    )
+    found = discover(Transitions(s, a, torch.randn(1500, 3, generator=rng) + s), fit_models=False)
     assert not len(found)
     assert not found.trivial
     assert any("nothing can be claimed" in note for note in found.notes)
@@ -131,7 +128,7 @@ def test_one_sided_logs_cannot_tell_and_idle_motors_are_trivial():
     s[:, 0] = s[:, 0].abs() + 0.5
     angle, rate = s.T
     ahead = s + 0.1 * torch.stack([rate, a[:, 0] - 2 * angle], 1)
-    found = discover_transitions(Transitions(s, a, ahead), fit_models=False)
+    found = discover(Transitions(s, a, ahead), fit_models=False)
     # the law is odd in (angle, rate, motor), but no row has a negative angle
     assert not any("−o0" in finding.action for finding in found)
     assert [one.trivial for one in found.trivial] == ["no increment depends on a1"]
@@ -151,7 +148,7 @@ def switched_together(rows=2500, apart=0.1, seed=0):
 
 
 def test_motors_that_are_switched_together_are_not_exchanged():
-    found = discover_transitions(switched_together(), fit_models=False)
+    found = discover(switched_together(), fit_models=False)
     assert not any("a0" in finding.action for finding in found)
     (tried,) = (one for one in found.tried if one["name"].endswith(": a0 ↔ a1"))
     assert tried["effect"] < 0.01  # it costs next to nothing where the log has both
@@ -183,7 +180,7 @@ def test_pendulum_of_a_simulator():
             rows.append((s, a, ahead))
             s = ahead
     logged = Transitions(*(torch.tensor(np.array(part)) for part in zip(*rows, strict=True)))
-    found = discover_transitions(logged, fit_models=False)
+    found = discover(logged, fit_models=False)
     assert [(one.name, one.action) for one in found] == [
         ("Z(2), signs of observations and actions", "−o1, −o2, −a0")
     ]
@@ -195,7 +192,7 @@ def test_a_choice_of_actions_is_permuted():
     choice = torch.randint(3, (1500, 1), generator=rng).float()
     angle, rate = s.T
     ahead = s + 0.1 * torch.stack([rate, 2 * (choice[:, 0] - 1) - angle], 1)
-    found = discover_transitions(Transitions(s, choice, ahead), fit_models=False)
+    found = discover(Transitions(s, choice, ahead), fit_models=False)
     assert found[0].action == "−o0, −o1, a is 0 ↔ a is 2"
 
 

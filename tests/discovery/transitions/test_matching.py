@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from discovery.pieces import SignedPermutation, TransitionData, generated
 from isotropy.data import Transitions
 from isotropy.discovery.transitions._coefficients import Coefficients
 from isotropy.discovery.transitions._matching import Matching, matches
-from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
 from isotropy.discovery.transitions._stakes import ColumnLosses
-from isotropy.discovery.transitions._transition_data import TransitionData
 
 
 def planted(generators, n, d, seed):

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discovery.pieces import SignedPermutation, generated
 from isotropy.discovery.transitions._propose import _in_small_steps
-from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
 from isotropy.groups import Group
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -118,16 +118,7 @@ def claim_test(
         if not 0 < share < 1:
             raise ValueError(f"expected a {name} between 0 and 1, got {share!r}")
     given = {"symmetrised": symmetrised, "free": free, "constant": constant}
-    losses = {name: _losses(values, name) for name, values in given.items()}
-    lengths = {len(values) for values in losses.values()}
-    if len(lengths) > 1:
-        raise ValueError(
-            "expected as many losses of each predictor, got "
-            + ", ".join(f"{len(values)} of {name}" for name, values in losses.items())
-        )
-    if groups is not None:
-        members = _membership(groups, lengths.pop())
-        losses = {name: _group_means(values, members) for name, values in losses.items()}
+    losses = losses_by_name(given, groups, "predictor")
     samples = len(losses["free"])
     if samples < SMALLEST_SAMPLE:
         what = "samples" if groups is None else "groups of samples"
@@ -281,17 +272,9 @@ def confirm(
         raise ValueError(f"expected as many targets as inputs, got {len(y)} and {len(x)}")
     with evaluating(predict):
         free = predict(x)
-    y = y.to(free.device)
-    if loss != "cross-entropy" and y.ndim == 1 and free.ndim == 2 and free.shape[1] == 1:
-        y = y.unsqueeze(1)
-    flat = torch.as_tensor(constant).to(free)
-    if flat.shape != free.shape[1:]:
-        raise ValueError(
-            f"expected a constant prediction of shape {tuple(free.shape[1:])}, "
-            f"got {tuple(flat.shape)}"
-        )
+    y, flat = targets_and_constant(free, y, constant, loss)
     losses_free = _sample_losses(loss, free, y)
-    losses_constant = _sample_losses(loss, flat.expand_as(free), y)
+    losses_constant = _sample_losses(loss, flat, y)
     tests = []
     for symmetry, rng in zip(claims, spawn(make_generator(seed), len(claims)), strict=True):
         averaged = group_average(predict, symmetry, x, elements=elements, generator=rng)
@@ -303,6 +286,21 @@ def confirm(
         )
     adjusted = holm([test.p_value for test in tests])
     return [replace(t, adjusted_p_value=float(p)) for t, p in zip(tests, adjusted, strict=True)]
+
+
+def targets_and_constant(
+    free: Tensor, y: Tensor, constant: Tensor, loss: Loss
+) -> tuple[Tensor, Tensor]:
+    """Targets and a constant prediction, in the shapes that predictions have."""
+    if loss != "cross-entropy" and y.ndim == 1 and free.ndim == 2 and free.shape[1] == 1:
+        y = y.unsqueeze(1)
+    flat = torch.as_tensor(constant).to(free)
+    if flat.shape != free.shape[1:]:
+        raise ValueError(
+            f"expected a constant prediction of shape {tuple(free.shape[1:])}, "
+            f"got {tuple(flat.shape)}"
+        )
+    return y.to(free.device), flat.expand_as(free)
 
 
 def _sample_losses(loss: Loss, prediction: Tensor, y: Tensor) -> Floats:
@@ -387,6 +385,23 @@ def _limit(p_value: Callable[[float], float], effect: float, step: float) -> flo
         if p_value(outside) <= _LIMIT:
             return float(brentq(lambda m: p_value(m) - _LIMIT, effect, outside))
     return math.copysign(math.inf, step)
+
+
+def losses_by_name(
+    given: Mapping[str, ArrayLike], groups: ArrayLike | None, what: str
+) -> dict[str, Floats]:
+    """Losses of several models on the same samples; of groups of these, means."""
+    losses = {name: _losses(values, name) for name, values in given.items()}
+    lengths = {len(values) for values in losses.values()}
+    if len(lengths) > 1:
+        raise ValueError(
+            f"expected as many losses of each {what}, got "
+            + ", ".join(f"{len(values)} of {name}" for name, values in losses.items())
+        )
+    if groups is None:
+        return losses
+    members = _membership(groups, lengths.pop())
+    return {name: _group_means(values, members) for name, values in losses.items()}
 
 
 def _losses(values: ArrayLike, name: str) -> Floats:

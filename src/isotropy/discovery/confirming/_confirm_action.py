@@ -19,6 +19,7 @@ from isotropy.discovery.confirming._claim_test import (
     Predictor,
     _sample_losses,
     claim_test,
+    targets_and_constant,
 )
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._orbit_average import evaluated, orbit_average
@@ -36,11 +37,11 @@ class ActionTest:
         share: The share of inputs that could be tested on.
         kept: How many images of an input were averaged over, on average.
         reach: How far the images lie from the inputs, in distances between data.
-        reason: Why nothing could be told; empty where something could.
+        reason: Why there is no test; empty where there is one.
 
     Example:
         >>> nothing = ActionTest(untested(0.05, 0.05), 0.0, 0.0, 0.0, "no image is within the data")
-        >>> nothing.test.confirmed, nothing.told
+        >>> nothing.test.confirmed, nothing.testable
         (False, False)
     """
 
@@ -51,7 +52,7 @@ class ActionTest:
     reason: str = ""
 
     @property
-    def told(self) -> bool:
+    def testable(self) -> bool:
         """Whether the data could tell."""
         return not self.reason
 
@@ -124,7 +125,7 @@ def confirm_action(
         predict, x, generators_in, generators_out, support=support, elements=elements, seed=walking
     )
     tested = average.tested
-    told = ActionTest(
+    outcome = ActionTest(
         untested(margin, level, int(tested.sum())),
         average.share,
         float(average.kept.double().mean()),
@@ -132,7 +133,7 @@ def confirm_action(
     )
     reason = why_untested(tested, labels, average.reach)
     if reason:
-        return replace(told, reason=reason)
+        return replace(outcome, reason=reason)
     test = cost_of_average(
         evaluated(predict, x, x[tested]),
         average.halves[:, tested],
@@ -143,7 +144,7 @@ def confirm_action(
         level=level,
         groups=None if labels is None else labels[tested],
     )
-    return replace(told, test=of_all_rows(test, tested))
+    return replace(outcome, test=of_all_rows(test, tested))
 
 
 def of_all_rows(test: ClaimTest, tested: Tensor) -> ClaimTest:
@@ -171,17 +172,6 @@ def cost_of_average(
     ones than f_sym, so that their chance does not count as cost. The claim must pass both tests,
     and the one that it passes with more difficulty is returned.
 
-    Args:
-        free: Predictions f, shape (N, k).
-        averaged: Predictions f_sym, shape (1, N, k), or two of them from different elements,
-            shape (2, N, k).
-        y: Targets, shape (N, k) or (N,).
-        constant: What a constant predictor predicts, shape (k,).
-        loss: As ``confirm`` takes it.
-        margin: The largest effect that still counts as a symmetry.
-        level: The largest p-value that confirms.
-        groups: Which samples belong together, shape (N,).
-
     Raises:
         ValueError: If shapes do not fit, or there are fewer than 20 samples or groups.
 
@@ -192,15 +182,7 @@ def cost_of_average(
         >>> cost_of_average(y + 0.3 * error, even[None], y, constant=torch.zeros(1)).confirmed
         False
     """
-    if loss != "cross-entropy" and y.ndim == 1 and free.ndim == 2 and free.shape[1] == 1:
-        y = y.unsqueeze(1)
-    flat = torch.as_tensor(constant).to(free)
-    if flat.shape != free.shape[1:]:
-        raise ValueError(
-            f"expected a constant prediction of shape {tuple(free.shape[1:])}, "
-            f"got {tuple(flat.shape)}"
-        )
-    y = y.to(free.device)
+    y, flat = targets_and_constant(free, y, constant, loss)
     if averaged.ndim != free.ndim + 1 or averaged.shape[1:] != free.shape:
         raise ValueError(
             f"expected averages of shape (1 or 2, {', '.join(map(str, free.shape))}), "
@@ -216,7 +198,7 @@ def cost_of_average(
         _sample_losses(loss, averaged.mean(0), y) - losses_free,
         sum(slopes) / (2 * len(slopes)),
     )
-    losses_constant = _sample_losses(loss, flat.expand_as(free), y)
+    losses_constant = _sample_losses(loss, flat, y)
     tests = [
         claim_test(
             losses_free + cost,
@@ -234,11 +216,6 @@ def cost_of_average(
 def untested(margin: float, level: float, samples: int = 0) -> ClaimTest:
     """The test of a claim of which the data tell nothing: it is not confirmed.
 
-    Args:
-        margin: The margin that it would have been tested with.
-        level: The level.
-        samples: How many samples there were.
-
     Example:
         >>> untested(0.05, 0.05).p_value
         1.0
@@ -249,11 +226,6 @@ def untested(margin: float, level: float, samples: int = 0) -> ClaimTest:
 
 def why_untested(tested: Tensor, groups: Tensor | None, reach: float) -> str:
     """Why too little of the data has images within the data, or nothing.
-
-    Args:
-        tested: Which inputs have images, shape (N,).
-        groups: Which inputs belong together, shape (N,).
-        reach: How far the images are, in distances between data.
 
     Example:
         >>> why_untested(torch.arange(100) < 30, None, 1.0)

@@ -15,7 +15,11 @@ from torch.nn import functional
 
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
-from isotropy.discovery.confirming._kernel_predictor import choose_kernel, fit_kernel
+from isotropy.discovery.confirming._kernel_predictor import (
+    choose_kernel,
+    fit_kernel,
+    softmax_regression,
+)
 
 Task = Literal["regression", "classification"]
 Predict = Callable[[Tensor], Tensor]
@@ -25,7 +29,7 @@ Predict = Callable[[Tensor], Tensor]
 _EXACT, _WELL_FITTED = 1e-4, 5e-3
 _MOST_FEATURES = 2000
 _SIMPLEST_FIRST = ("linear", "quadratic", "kernel", "network", "kernel and network")
-# a simpler family that does nearly as well is preferred
+# a simpler family that does almost as well is preferred
 _MUCH_BETTER = 1.05
 _RIDGES = (1e-10, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 _CLASS_RIDGES = (1e-4, 1e-2, 1.0)
@@ -34,7 +38,7 @@ _PATIENCE = 40
 # trees are grown for each output by itself
 _MOST_TREES = 8
 # two predictors are averaged where neither is much worse
-_ALIKE = 3.0
+_SIMILAR = 3.0
 
 
 @dataclass(frozen=True)
@@ -73,13 +77,7 @@ class FreePredictor:
         return self.kind.startswith(("quadratic", "a polynomial of degree 2"))
 
     def share_left(self, x: Tensor, y: Tensor, task: Task) -> float:
-        """The loss on some rows, as a share of the constant's.
-
-        Args:
-            x: Inputs, shape ``(N, n)``.
-            y: Targets, shape ``(N, k)``, or classes ``(N,)``.
-            task: What the targets are.
-        """
+        """The loss on some rows, as a share of the constant's."""
         with torch.no_grad():
             predictions = (self.predict(x), self.constant.expand(len(x), -1))
         mine, worst = (float(sample_losses(p, y, task).mean()) for p in predictions)
@@ -87,13 +85,7 @@ class FreePredictor:
 
 
 def sample_losses(prediction: Tensor, y: Tensor, task: Task) -> Tensor:
-    """The loss of each row: squared error summed over outputs, or the cross-entropy in nats.
-
-    Args:
-        prediction: Shape ``(N, k)``.
-        y: Targets, shape ``(N, k)``, or classes ``(N,)``.
-        task: Which of the two.
-    """
+    """The loss of each row: squared error summed over outputs, or the cross-entropy in nats."""
     if task == "classification":
         return functional.cross_entropy(prediction.double(), y, reduction="none")
     return (prediction.double() - y.double()).square().sum(-1)
@@ -138,10 +130,10 @@ def fit_free_predictor(
             channel.
         trees: Whether trees may be added; they jump, which motions do only where bodies meet.
         seed: Of the held-out rows, the network and the trees.
-        progress: Told of each family.
+        progress: Called with each step.
     """
     x = x.double()
-    tell = progress or (lambda step: None)
+    tell = progress or (lambda _step: None)
     rng = make_generator(seed)
     rest, hold = map(torch.as_tensor, held_out_rows(len(x), _HELD_OUT, groups, rng))
     width = y.shape[1] if y.ndim == 2 else max(int(y.max()) + 1, classes or 0)
@@ -170,7 +162,7 @@ def fit_free_predictor(
         network = _fit_network(x[rest], y[rest], x[hold], y[hold], task, width, rng)
         by_network = consider("network", network, lambda: network)
         left = sorted((by_kernel.unexplained, by_network.unexplained))
-        if left[1] < _ALIKE * left[0]:
+        if left[1] < _SIMILAR * left[0]:
             consider(
                 "kernel and network",
                 _mean(by_kernel.partial, network),
@@ -194,9 +186,6 @@ def fit_free_predictor(
 def quadratic_terms(x: Tensor) -> Tensor:
     """All products x_i x_j with i ≤ j, ordered by (i, j); shape ``(N, n(n+1)/2)``.
 
-    Args:
-        x: Shape ``(N, n)``.
-
     Example:
         >>> quadratic_terms(torch.tensor([[2.0, 3.0]]))
         tensor([[4., 6., 9.]])
@@ -217,15 +206,7 @@ def held_out_rows(
     *,
     least: int = 1,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows to fit and rows to hold out, groups kept whole, each in random order.
-
-    Args:
-        count: How many rows there are.
-        share: How many of them, or of the groups, to hold out.
-        groups: Which rows belong together.
-        rng: Draws them.
-        least: The fewest to hold out.
-    """
+    """Rows to fit and rows to hold out, groups kept whole, each in random order."""
     units = np.arange(count) if groups is None else np.unique(groups, return_inverse=True)[1]
     number = int(units.max()) + 1
     held = min(max(least, round(share * number)), number - 1)
@@ -256,7 +237,9 @@ def _fit_polynomial(
     middle = phi.mean(0)
     phi = phi - middle
     if task == "classification":
-        weights, offset = _softmax_regression(phi, y, width, ridge)
+        weights, offset = softmax_regression(
+            phi, y, width, lambda size: 0.5 * ridge * size, most_steps=200
+        )
     else:
         offset = y.double().mean(0)
         weights = _ridge(phi, y.double() - offset, ridge)
@@ -283,24 +266,6 @@ def _ridge(phi: Tensor, y: Tensor, ridge: float) -> Tensor:
     gram.diagonal().add_(ridge * len(phi) + 1e-12 * float(gram.diagonal().max()))
     solved: Tensor = torch.linalg.solve(gram, phi.mT @ y)
     return solved
-
-
-def _softmax_regression(
-    phi: Tensor, y: Tensor, classes: int, ridge: float
-) -> tuple[Tensor, Tensor]:
-    weights = torch.zeros(phi.shape[1], classes, dtype=phi.dtype, requires_grad=True)
-    offset = torch.zeros(classes, dtype=phi.dtype, requires_grad=True)
-    solver = torch.optim.LBFGS([weights, offset], max_iter=200, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        solver.zero_grad()
-        loss = functional.cross_entropy(phi @ weights + offset, y)
-        loss = loss + 0.5 * ridge * weights.square().sum()
-        loss.backward()
-        return loss
-
-    solver.step(closure)
-    return weights.detach(), offset.detach()
 
 
 def _fit_network(
@@ -364,13 +329,6 @@ def _fit_network(
 
 def with_trees(x: Tensor, y: Tensor, predict: Predict, task: Task, seed: int) -> Predict:
     """A predictor with boosted trees grown on what it leaves, output by output.
-
-    Args:
-        x: Inputs, shape ``(N, n)``.
-        y: Targets, shape ``(N, k)``, or classes ``(N,)``.
-        predict: The predictor.
-        task: What the targets are.
-        seed: Of the trees.
 
     For classes what is left is their indicators less the probabilities: one step of boosting
     beyond the predictor's logits.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ _SHOWN = 2e-3
 def joint_p_values(tests: Sequence[ClaimTest]) -> Floats:
     """P-values adjusted for being several, in the order given: the chance of any false claim.
 
-    Shifts, shifts with reflections, and all permutations are tested by nearly the same numbers,
+    Shifts, shifts with reflections, and all permutations are tested by almost the same numbers,
     row by row. Holm's correction takes the worst case, in which such claims never look good
     together. Here the chance that the best of those that are left looks as good as this one is
     taken from their correlations (Westfall & Young 1993, step-down maxT, normal statistics):
@@ -26,9 +27,6 @@ def joint_p_values(tests: Sequence[ClaimTest]) -> Floats:
 
     with R the correlations of the tests' values over rows. Tests of other rows than most are added
     up, as in Holm's correction, which is never less than this.
-
-    Args:
-        tests: The tests; those without values are added up.
 
     Example:
         >>> from isotropy.discovery.confirming._claim_test import claim_test
@@ -51,6 +49,12 @@ def joint_p_values(tests: Sequence[ClaimTest]) -> Floats:
         so_far = max(so_far, min(1.0, chance))
         adjusted[place] = so_far
     return adjusted
+
+
+def jointly_corrected(tests: Sequence[ClaimTest]) -> list[ClaimTest]:
+    """The tests, their p-values adjusted by ``joint_p_values``."""
+    adjusted = joint_p_values(tests)
+    return [replace(t, adjusted_p_value=float(p)) for t, p in zip(tests, adjusted, strict=True)]
 
 
 def _any_as_small(p_value: float, normals: Floats) -> float:

@@ -14,8 +14,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-Kernel = Callable[[Tensor, Tensor], Tensor]
-
 # rows that kernels are chosen on, and that the chosen one is fitted to
 _CHOSEN_ON, _MOST_ROWS = 400, 2000
 # of rows times positions: what sums over positions may cost
@@ -24,7 +22,7 @@ _LENGTHS = (0.5, 1.0, 2.0, 4.0)
 _ORDERS = (1, 2, 3)
 _DEGREES = (2, 3, 4)
 _RIDGES = tuple(10.0**-power for power in range(8))
-# of functions that classes are told by, and penalties on these
+# of functions that separate classes, and penalties on these
 _MOST_FEATURES, _LANDMARKS = 250, 600
 _CLASS_RIDGES = (1e-3, 1e-2, 1e-1)
 _BATCH = 2**21
@@ -103,21 +101,9 @@ def choose_kernel(x: Tensor, y: Tensor, channels: int = 1) -> KernelChoice:
 
 
 def fit_kernel(
-    x: Tensor,
-    y: Tensor,
-    choice: KernelChoice,
-    *,
-    channels: int = 1,
-    classes: int | None = None,
+    x: Tensor, y: Tensor, choice: KernelChoice, *, channels: int = 1, classes: int | None = None
 ) -> Callable[[Tensor], Tensor]:
     """Kernel regression, or softmax regression on the kernel's leading functions.
-
-    Args:
-        x: Inputs, shape ``(N, channels·n)``.
-        y: Targets, shape ``(N, k)``, or classes ``(N,)``.
-        choice: The kernel.
-        channels: Columns at each position.
-        classes: How many classes there are, where there are any.
 
     Returns:
         From inputs to values, or logits; differentiable.
@@ -139,7 +125,7 @@ def fit_kernel(
         gram.diagonal().add_(choice.ridge * float(gram.diagonal().mean()))
         weights = torch.cholesky_solve(y.double() - offset, torch.linalg.cholesky(gram))
     else:
-        # functions that some of the rows span, told apart by all
+        # functions that some of the rows span, weighted by all
         gram = choice.gram(rows, rows[:_LANDMARKS], channels)
         rows = rows[:_LANDMARKS]
         weights, offset = _class_weights(gram, y, classes, choice.ridge)
@@ -210,12 +196,6 @@ def _class_weights(gram: Tensor, y: Tensor, classes: int, ridge: float) -> tuple
     """Weights of landmarks and offsets of softmax regression on their leading eigenfunctions.
 
     A fifth of the rows choose the penalty.
-
-    Args:
-        gram: The kernel between rows and landmarks, which are the first rows, ``(N, L)``.
-        y: Classes, ``(N,)``.
-        classes: How many there are.
-        ridge: The penalty of least squares, a share of the mean of the diagonal.
     """
     inner = gram[: gram.shape[1]]
     values, vectors = torch.linalg.eigh((inner + inner.mT) / 2)
@@ -226,7 +206,10 @@ def _class_weights(gram: Tensor, y: Tensor, classes: int, ridge: float) -> tuple
     fifth = max(1, len(y) // 5)
 
     def solved(rows: slice, penalty: float) -> tuple[Tensor, Tensor]:
-        return _softmax_regression(features[rows], y[rows], classes, penalty)
+        wanted = y[rows]
+        return softmax_regression(
+            features[rows], wanted, classes, lambda size: penalty * size / len(wanted)
+        )
 
     def loss(penalty: float) -> float:
         weights, offset = solved(slice(fifth, None), penalty)
@@ -237,17 +220,24 @@ def _class_weights(gram: Tensor, y: Tensor, classes: int, ridge: float) -> tuple
     return unit @ weights, offset
 
 
-def _softmax_regression(
-    features: Tensor, y: Tensor, classes: int, penalty: float
+def softmax_regression(
+    features: Tensor,
+    y: Tensor,
+    classes: int,
+    penalty: Callable[[Tensor], Tensor],
+    most_steps: int = 150,
 ) -> tuple[Tensor, Tensor]:
+    """Weights and offsets of least cross-entropy, with a penalty on the squares of the weights."""
     weights = torch.zeros(features.shape[1], classes, dtype=features.dtype, requires_grad=True)
     offset = torch.zeros(classes, dtype=features.dtype, requires_grad=True)
-    solver = torch.optim.LBFGS([weights, offset], max_iter=150, line_search_fn="strong_wolfe")
+    solver = torch.optim.LBFGS(
+        [weights, offset], max_iter=most_steps, line_search_fn="strong_wolfe"
+    )
 
     def closure() -> Tensor:
         solver.zero_grad()
         loss = functional.cross_entropy(features @ weights + offset, y)
-        loss = loss + penalty * weights.square().sum() / len(y)
+        loss = loss + penalty(weights.square().sum())
         loss.backward()
         return loss
 

@@ -115,7 +115,7 @@ def travelled(even: Tensor, start: Tensor, end: Tensor, support: DataSupport) ->
 
     What takes x to g x is sought among motions of the place half way: for exp(A) in a group that
     keeps a quadratic form it is 2 tanh(A/2), which is again in its Lie algebra. So a rotation is
-    told from a scaling, which a step along the tangent at x would not do.
+    distinguished from a scaling, which a step along the tangent at x would not do.
 
     Returns:
         Both, shape (2, N, D, D).

@@ -19,15 +19,10 @@ def share_of_columns(
 
     Values of two rows differ by twice their variance, hence the half. All columns together do all.
 
-    Args:
-        free: A predictor.
-        rows: Rows that it was not fitted to.
-        columns: Which columns, shape (n,).
-        seed: Of the exchange.
-
     Example:
+        >>> from isotropy.data import load
         >>> x = np.random.default_rng(0).normal(size=(4000, 4))
-        >>> rows = TaskData.of(x, x.sum(1), None, None)
+        >>> rows = TaskData.of(load((x, x.sum(1))))
         >>> total = FreePredictor("sum", lambda x: x.sum(1, keepdim=True), torch.zeros(1), 0.0)
         >>> abs(share_of_columns(total, rows, np.arange(4) < 1) - 1 / 4) < 0.02
         True
@@ -38,8 +33,8 @@ def share_of_columns(
     mixed = torch.where(torch.as_tensor(columns), rows.x[order], rows.x)
     constant = free.constant.expand(len(rows.x), -1)
     with_them, without, flat = (
-        float(sample_losses(said, rows.y, rows.task).mean())
-        for said in (free.predict(rows.x), free.predict(mixed), constant)
+        float(sample_losses(predictions, rows.y, rows.task).mean())
+        for predictions in (free.predict(rows.x), free.predict(mixed), constant)
     )
     if flat <= with_them:
         return 1.0  # nothing is learned, and nothing will be claimed

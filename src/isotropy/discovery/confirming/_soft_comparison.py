@@ -9,10 +9,8 @@ from numpy.typing import ArrayLike
 
 from isotropy.discovery.confirming._claim_test import (
     Floats,
-    _group_means,
-    _losses,
-    _membership,
     _p_negative_mean,
+    losses_by_name,
 )
 
 
@@ -61,11 +59,7 @@ class SoftComparison:
         return f"the soft model is {free} the free one, {strict} the strict one"
 
     def __str__(self) -> str:
-        losses = {
-            "soft model": self.soft,
-            "strict model": self.strict,
-            "free predictor": self.free,
-        }
+        losses = {"soft model": self.soft, "strict model": self.strict, "free predictor": self.free}
         listed = ", ".join(f"{name} {loss:.4g}" for name, loss in losses.items())
         return f"mean loss on {self.samples} samples held out: {listed}"
 
@@ -83,13 +77,6 @@ def compare_soft(
     The test is that of ``claim_test``, one-sided and of paired differences. Where there are
     rivals the soft model must be better than each: the p-value is the largest.
 
-    Args:
-        soft: Losses of the soft model, shape (n,).
-        strict: Those of the strict one.
-        free: Those of the free one.
-        rivals: Those of other models to be better than, shape (k, n).
-        groups: Which samples belong together, shape (n,); each group counts once.
-
     Raises:
         ValueError: If the lengths differ, or a loss is not finite.
 
@@ -103,16 +90,7 @@ def compare_soft(
     given: dict[str, ArrayLike] = {"soft": soft, "strict": strict, "free": free}
     for k, rival in enumerate(np.asarray(rivals, dtype=np.float64)):
         given[f"rival {k}"] = rival
-    losses = {name: _losses(values, name) for name, values in given.items()}
-    lengths = {len(values) for values in losses.values()}
-    if len(lengths) > 1:
-        raise ValueError(
-            "expected as many losses of each model, got "
-            + ", ".join(f"{len(values)} of {name}" for name, values in losses.items())
-        )
-    if groups is not None:
-        members = _membership(groups, lengths.pop())
-        losses = {name: _group_means(values, members) for name, values in losses.items()}
+    losses = losses_by_name(given, groups, "model")
     ours = losses.pop("soft")
     free_gain, free_error = _mean_and_error(losses["free"] - ours)
     strict_gain, strict_error = _mean_and_error(losses["strict"] - ours)

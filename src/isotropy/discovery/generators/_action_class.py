@@ -53,13 +53,7 @@ class ActionClass:
         return int(self.small.shape[1])
 
     def equations(self, x: Array, values: Array, jacobian: Array) -> Array:
-        """The coefficients of Df(x)(A x + b) − B f(x), shape ``(N, m, p)``.
-
-        Args:
-            x: Points, ``(N, n)``.
-            values: f there, ``(N, m)``.
-            jacobian: Df there, ``(N, m, n)``.
-        """
+        """The coefficients of Df(x)(A x + b) − B f(x), shape ``(N, m, p)``."""
         padded = np.concatenate([x, np.ones((len(x), 1))], 1)
         moved = np.einsum("pij,Nj->Npi", self.inputs, padded, optimize=True)
         change = np.einsum("Nmi,Npi->Nmp", jacobian, moved, optimize=True)

@@ -19,7 +19,7 @@ from isotropy.discovery.generators._action_class import (
     on_vector,
 )
 from isotropy.discovery.generators._charts import Array, Chart
-from isotropy.discovery.generators._null_space import NullSpace, null_spaces
+from isotropy.discovery.generators._resampled_null_space import NullSpace, null_spaces
 from isotropy.discovery.generators._smooth_fit import SmoothFit
 from isotropy.discovery.generators._snap import SnappedAlgebra, snap
 from isotropy.discovery.generators._snap_affine import snap_affine
@@ -183,15 +183,6 @@ def algebras(
     seed: int = 0,
 ) -> list[ClassResult]:
     """What of a class leaves a function as it is: exactly, and less exactly, where both are.
-
-    Args:
-        samples: The function.
-        chart: What moves.
-        output: How outputs move with it.
-        affine: Whether to look for translations, too.
-        symplectic: Whether only canonical transformations count.
-        margin: What counts as small.
-        seed: Of resampling.
 
     Returns:
         At least one; without a null space where nothing stands out.

@@ -13,12 +13,12 @@ from isotropy.discovery.generators._simple_numbers import echelon, heights, roun
 Array = NDArray[Any]
 
 # standard deviations that lie within this factor share one scale: coordinates stay the user's
-_ALIKE = 10.0
+_SIMILAR = 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class Chart:
-    """Coordinates w = L (x − shift) of the inputs, and the blocks in which they move alike.
+    """Coordinates w = L (x − shift) of the inputs, and the blocks which move in the same way.
 
     Args:
         reading: L, shape ``(r, n)``.
@@ -70,7 +70,7 @@ def chart_of_columns(
     *,
     suggested: bool = False,
 ) -> Chart:
-    """Blocks of columns, scaled alike."""
+    """Blocks of columns with common scales."""
     n, d = x.shape[1], len(columns[0])
     kept = np.array(columns).ravel()
     means = np.mean([x[:, list(block)].mean(0) for block in columns], 0)
@@ -79,7 +79,7 @@ def chart_of_columns(
     )
     deviations = np.where(deviations > 0, deviations, 1.0)
     scale = deviations
-    if deviations.max() < _ALIKE * deviations.min():
+    if deviations.max() < _SIMILAR * deviations.min():
         scale = np.full(d, np.sqrt((deviations**2).mean()))
     shift, sizes = np.zeros(n), np.ones(n)
     for block in columns:
@@ -96,7 +96,7 @@ def chart_of_combinations(x: Array, combinations: Array, names: tuple[str, ...])
     """Combinations of columns, the rows of a matrix, as one block."""
     values = x @ combinations.T
     scale = values.std(0)
-    if scale.max() < _ALIKE * scale.min():
+    if scale.max() < _SIMILAR * scale.min():
         scale = np.full(len(scale), np.sqrt((scale**2).mean()))
     reading = combinations / scale[:, None]
     # the lift moves x as little as can be, columns measured by their spread

@@ -1,4 +1,4 @@
-"""Columns that come in blocks: two four-vectors in one row, on which a group acts alike."""
+"""Columns in blocks: two four-vectors in one row, on which a group acts in the same way."""
 
 from __future__ import annotations
 
@@ -65,9 +65,6 @@ def blocks_from_names(names: Sequence[str]) -> list[ColumnBlocks]:
     pz; t, x, y, z; x, y, z) count for more than others, blocks of neighbouring columns for more
     than scattered ones. Names that only count, as x0, x1, x2, say nothing.
 
-    Args:
-        names: The name of each column.
-
     Returns:
         At most four ways to see blocks of at least two columns, the most plausible first.
 
@@ -101,10 +98,6 @@ def blocks_from_names(names: Sequence[str]) -> list[ColumnBlocks]:
 def blocks_of_width(n: int, k: int) -> ColumnBlocks:
     """Cut n columns into k consecutive blocks.
 
-    Args:
-        n: The number of columns.
-        k: The number of blocks.
-
     Raises:
         ValueError: If k does not divide n.
 
@@ -123,9 +116,6 @@ def blocks_of_width(n: int, k: int) -> ColumnBlocks:
 
 def blocks_by_size(n: int) -> list[ColumnBlocks]:
     """All ways to cut n columns into at least two equal consecutive blocks of at least two.
-
-    Args:
-        n: The number of columns.
 
     Example:
         >>> [(blocks.k, blocks.d) for blocks in blocks_by_size(12)]

@@ -7,17 +7,17 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-Reading = Callable[[str], tuple[str, str] | None]
+NameReading = Callable[[str], tuple[str, str] | None]
 
 _NUMBER, _WORD = "have the same names but for a number", "have the same names but for a word"
 _AXIS, NUMBERED = "are named as components of vectors", "are numbered alike"
 _DELIMITERS = r"[\s_.\-\[\](){}:/|]+"
 
 
-def name_readings(names: Sequence[str]) -> list[tuple[float, Reading, str]]:
+def name_readings(names: Sequence[str]) -> list[tuple[float, NameReading, str]]:
     """Ways to take a name apart into a block and a coordinate, with their worth."""
     runs = max((len(re.findall(r"\d+", name)) for name in names), default=0)
-    numbered: list[tuple[float, Reading, str]] = [
+    numbered: list[tuple[float, NameReading, str]] = [
         (1.0, partial(_by_number, run=run), _NUMBER) for run in range(runs)
     ]
     return [
@@ -110,8 +110,8 @@ def without_prefix(stems: Sequence[str]) -> tuple[str, ...]:
 
 def _start(texts: Sequence[str]) -> str:
     """The characters with which all of them start."""
-    alike = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
-    return "".join(letters[0] for letters in alike)
+    common = itertools.takewhile(lambda letters: len(set(letters)) == 1, zip(*texts, strict=False))
+    return "".join(letters[0] for letters in common)
 
 
 def _trimmed(text: str) -> str:

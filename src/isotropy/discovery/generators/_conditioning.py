@@ -1,4 +1,4 @@
-"""Inputs in units fit for fitting, and what cannot be told from them whatever is fitted."""
+"""Inputs in units fit for fitting, and what no fit can learn from them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from isotropy.discovery.generators._tidy_polynomials import polynomial_words, ti
 
 Array = NDArray[np.float64]
 
-_ALIKE = 10.0  # ratio of standard deviations up to which columns keep a common unit
+_SIMILAR = 10.0  # ratio of standard deviations up to which columns keep a common unit
 _WILD = 1e6
 _SINGLE, _DOUBLE = 2.0**-24, 2.0**-53
 _DIGITS = 10
@@ -52,13 +52,9 @@ class Conditioned:
 def condition(x: ArrayLike, blocks: ColumnBlocks | None) -> Conditioned:
     """Standardise inputs so that a linear or affine action on blocks stays one.
 
-    Matching columns of all blocks are moved and scaled alike. Columns whose standard deviations lie
-    within a factor of ten of each other are divided by one number, so that their coordinates stay
-    the user's up to a factor; where they spread further, each coordinate has its own.
-
-    Args:
-        x: Inputs, (N, n).
-        blocks: Blocks of columns on which a group acts alike, if any.
+    Matching columns of all blocks have a common shift and scale. Columns whose standard deviations
+    lie within a factor of ten of each other are divided by one number, so that their coordinates
+    stay the user's up to a factor; where they spread further, each coordinate has its own.
 
     Raises:
         ValueError: If the inputs are no finite table or have another number of columns.
@@ -73,13 +69,13 @@ def condition(x: ArrayLike, blocks: ColumnBlocks | None) -> Conditioned:
     n = x.shape[1]
     if blocks is not None and blocks.n != n:
         raise ValueError(f"expected inputs of {blocks.n} columns for these blocks, got {n}")
-    alike = [[column] for column in range(n)]
+    matching = [[column] for column in range(n)]
     if blocks is not None:
-        alike = [list(columns) for columns in zip(*blocks.columns, strict=True)]
-        alike += [[column] for column in blocks.rest]
+        matching = [list(columns) for columns in zip(*blocks.columns, strict=True)]
+        matching += [[column] for column in blocks.rest]
     shift, spread = np.zeros(n), np.zeros(n)
     constant = _constant_columns(x)
-    for columns in alike:
+    for columns in matching:
         shift[columns] = x[:, columns].mean()
         varying = [column for column in columns if not constant[column]]
         # not about the common shift: blocks far apart are no reason for a large unit
@@ -94,9 +90,6 @@ def rounding_errors(x: ArrayLike) -> Array:
     Columns whose values all end after some decimals, or all have some number of significant
     digits, are taken as rounded there; others as rounded by their floating-point format, single
     precision if all values have one.
-
-    Args:
-        x: Inputs as they were read, (N, n).
 
     Example:
         >>> errors = rounding_errors([[1.25, 1.25], [0.5, 0.1234567891234]])
@@ -122,15 +115,11 @@ def rounding_errors(x: ArrayLike) -> Array:
 
 
 def invisible_combinations(x: ArrayLike, names: Sequence[str]) -> tuple[str, ...]:
-    """Linear combinations of columns that do not vary: what depends on them cannot be told.
+    """Linear combinations of columns that do not vary: nothing can be learned of them.
 
     A combination counts as constant if it varies by no more than the rounding of the data explains,
     or than a thousandth of what its columns do. With fewer than three samples for each column, only
     constant columns are named.
-
-    Args:
-        x: Inputs as they were read, (N, n).
-        names: The names of the columns.
 
     Raises:
         ValueError: If the inputs are no finite table or there are not as many names as columns.
@@ -166,10 +155,6 @@ def invisible_combinations(x: ArrayLike, names: Sequence[str]) -> tuple[str, ...
 
 def unit_problem(x: ArrayLike, names: Sequence[str]) -> str | None:
     """A sentence if columns have units of wildly different size, a factor of a million or more.
-
-    Args:
-        x: Inputs as they were read, (N, n).
-        names: The names of the columns.
 
     Raises:
         ValueError: If the inputs are no finite table or there are not as many names as columns.
@@ -225,11 +210,11 @@ def _common_units(spread: Array) -> Array:
     if not len(varying):
         return scale
     order = varying[np.argsort(spread[varying])]
-    breaks = np.flatnonzero(spread[order][1:] > _ALIKE * spread[order][:-1]) + 1
+    breaks = np.flatnonzero(spread[order][1:] > _SIMILAR * spread[order][:-1]) + 1
     families = np.split(order, breaks)
     for family in families:
         own = spread[family]
-        together = own[-1] <= _ALIKE * own[0]
+        together = own[-1] <= _SIMILAR * own[0]
         scale[family] = math.sqrt(np.mean(own**2)) if together else own
         if together and len(families) == 1:
             scale[spread == 0.0] = scale[family[0]]
@@ -256,10 +241,10 @@ def _significant(values: Array, precision: float) -> int | None:
 def _are_whole(values: Array, precision: float) -> bool:
     """Whether values are whole up to their format, and would hardly be so by chance."""
     slack = 4.0 * precision * np.abs(values)
-    told = (slack > 0.0) & (slack < 0.25)
-    if (np.abs(values - np.rint(values)) > slack)[told].any():
+    informative = (slack > 0.0) & (slack < 0.25)
+    if (np.abs(values - np.rint(values)) > slack)[informative].any():
         return False
-    return bool(np.log(2.0 * slack[told]).sum() < math.log(_CHANCE))
+    return bool(np.log(2.0 * slack[informative]).sum() < math.log(_CHANCE))
 
 
 def _last_digit(values: Array, digits: int) -> Array:

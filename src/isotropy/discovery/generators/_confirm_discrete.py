@@ -42,20 +42,7 @@ def confirm_discrete(
     """Test single elements: f_sym(x) = ½ (f(x) + ρ_out(h)⁻¹ f(h x)) against f.
 
     Only inputs whose image lies where there are data count. Where these are fewer than 20 or than
-    half, or the images are all near by, it cannot be told. P-values are Holm's over all that can.
-
-    Args:
-        predict: The free predictor, (N, n) to (N, k), fitted to other samples.
-        x: Inputs, shape (N, n).
-        y: Targets, shape (N, k) or (N,).
-        candidates: Elements on rows, as ``candidates_for_rows`` gives them.
-        outputs: ρ_out(h) of each, shape (k, k), None for outputs that stay; all stay by default.
-        support: Where the data are that the predictor was fitted to.
-        constant: What a constant predictor predicts, shape (k,).
-        loss: As ``confirm`` takes it.
-        margin: The largest effect that still counts as a symmetry.
-        level: The chance of confirming anything false.
-        groups: Which samples belong together, shape (N,).
+    half, or the images are all near by, it is not tested. P-values are Holm's over all that can.
 
     Raises:
         ValueError: If shapes do not fit, or a number is not finite.
@@ -85,10 +72,10 @@ def confirm_discrete(
         tested = support.contains(images)
         share = float(tested.double().mean())
         reach = _reach(candidate, support.directions_of(images - x.cpu())[tested])
-        told = ActionTest(untested(margin, level, int(tested.sum())), share, share, reach)
+        outcome = ActionTest(untested(margin, level, int(tested.sum())), share, share, reach)
         reason = why_untested(tested, labels, reach)
         if reason:
-            found.append(replace(told, reason=reason))
+            found.append(replace(outcome, reason=reason))
             continue
         there = evaluated(predict, x, images[tested])
         if rho is not None:
@@ -103,10 +90,12 @@ def confirm_discrete(
             level=level,
             groups=None if labels is None else labels[tested],
         )
-        found.append(replace(told, test=of_all_rows(test, tested)))
-    adjusted = iter(holm([action.test.p_value for action in found if action.told]))
+        found.append(replace(outcome, test=of_all_rows(test, tested)))
+    adjusted = iter(holm([action.test.p_value for action in found if action.testable]))
     found = [
-        replace(a, test=replace(a.test, adjusted_p_value=float(next(adjusted)))) if a.told else a
+        replace(a, test=replace(a.test, adjusted_p_value=float(next(adjusted))))
+        if a.testable
+        else a
         for a in found
     ]
     return list(zip(candidates, found, strict=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,19 +12,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from isotropy.discovery._finding import Finding
-from isotropy.discovery._layout import Layout
-from isotropy.discovery._nearly import NearClaim, StrictModel, soft_offer
+from isotropy.discovery._data_layout import RowLayout
+from isotropy.discovery._finding import Finding, is_approximate, tested_fields
+from isotropy.discovery._near_claims import NearClaim, StrictModel, soft_offer
 from isotropy.discovery._standardised import TranslationInvariantModel, rows_for
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
+from isotropy.discovery.confirming._claim_test import ClaimTest
 from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
 from isotropy.discovery.confirming._data_support import DataSupport
-from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
-from isotropy.discovery.generators._action_class import Output
-from isotropy.discovery.generators._at_stake import margin_of
+from isotropy.discovery.confirming._free_predictor import FreePredictor
+from isotropy.discovery.confirming._joint_correction import jointly_corrected
 from isotropy.discovery.generators._charts import combination_text
-from isotropy.discovery.generators._claims import GeneratorClaim, claims_of
+from isotropy.discovery.generators._claim_margin import margin_of
 from isotropy.discovery.generators._confirm_discrete import confirm_discrete
 from isotropy.discovery.generators._continuous_model import fit_continuous_model
 from isotropy.discovery.generators._discrete_candidates import (
@@ -32,9 +31,10 @@ from isotropy.discovery.generators._discrete_candidates import (
     candidates_for_rows,
     coset_candidates,
 )
-from isotropy.discovery.generators._search import (
-    Blocks,
+from isotropy.discovery.generators._generator_claims import GeneratorClaim, claims_of
+from isotropy.discovery.generators._generator_search import (
     CannotTell,
+    GeneratorOptions,
     GeneratorSearch,
     column_names,
     search_generators,
@@ -43,9 +43,7 @@ from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 from isotropy.discovery.permutations._convolution_claim import compared
 from isotropy.equivariance import equivariance_error
 
-# a symmetry that surely costs more than this share is called approximate
-_EXACT = 0.01
-# what is said of a fit needs one that explains at least the rest of this
+# a statement about a fit needs one that explains at least the rest of this
 _LEARNED = 0.8
 # of more blocks only neighbours are swapped: they generate all permutations
 _MOST_PAIRED = 4
@@ -71,12 +69,12 @@ class TestedClaim:
     @property
     def tests(self) -> list[ClaimTest]:
         """All that could tell something."""
-        return [test.test for test in self._tests if test.told]
+        return [test.test for test in self._tests if test.testable]
 
     @property
     def approximate(self) -> bool:
-        """Whether it surely costs something."""
-        return self.action.test.interval[0] > _EXACT or not self.claim.exact
+        """Whether it has a significant cost."""
+        return is_approximate(self.action.test) or not self.claim.exact
 
     def withdraw(self, why: str) -> None:
         """Do not claim it, though its test stood."""
@@ -93,7 +91,7 @@ class TestedClaim:
         given = iter(p_values)
         tests = [
             replace(test, test=replace(test.test, adjusted_p_value=float(next(given))))
-            if test.told
+            if test.testable
             else test
             for test in self._tests
         ]
@@ -103,14 +101,7 @@ class TestedClaim:
 
 @dataclass(eq=False)
 class ContinuousClaims:
-    """Continuous symmetries that one part of the data suggests, and their tests.
-
-    Args:
-        data: All of the data, for names and widths.
-        search: What was found; ``None`` where the data cannot tell.
-        claims: What is to be tested.
-        notes: Anything worth knowing.
-    """
+    """Continuous symmetries that one part of the data suggests, and their tests."""
 
     data: TaskData
     search: GeneratorSearch | None
@@ -121,30 +112,14 @@ class ContinuousClaims:
     def proposed(
         data: TaskData,
         find: Any,
-        *,
-        blocks: Blocks | None = None,
-        affine: bool = True,
-        output: Output | None = None,
-        symplectic: bool = False,
-        model: Callable[[Tensor], Tensor] | None = None,
-        margin: float = 0.05,
-        seed: int = 0,
+        options: GeneratorOptions,
     ) -> ContinuousClaims:
         """Look at some rows of the data.
 
         Raises:
             CannotTell: If they do not allow an answer.
         """
-        search = search_generators(
-            data.rows(find),
-            blocks=blocks,
-            affine=affine,
-            output=output,
-            symplectic=symplectic,
-            model=model,
-            margin=margin,
-            seed=seed,
-        )
+        search = search_generators(data.rows(find), options)
         outputs = data.arrangement.outputs * data.arrangement.output_channels
         claims = claims_of(search, column_names(data), outputs)
         return ContinuousClaims(data, search, claims, list(search.notes))
@@ -206,23 +181,13 @@ class ContinuousClaims:
 
         Only where none was: what is confirmed has been chosen among claims about the same columns.
         Translations and scalings have no model that can be softened.
-
-        Args:
-            tested: All claims, tested.
-            free: The predictor that they were tested with.
-            fitted: The rows that it was fitted to.
-            seen: All rows but those of the test.
-            outside: The rows of the test.
-            margin: The wide margin.
-            level: The chance that one that stands costs more.
-            seed: Of random group elements and models.
         """
         if any(one.action.test.confirmed for one in tested):
             return []
         rest = [
             one
             for one in tested
-            if one.action.told and not one.claim.homogeneous and one.claim.scaling is None
+            if one.action.testable and not one.claim.homogeneous and one.claim.scaling is None
         ]
         if not rest:
             return []
@@ -264,18 +229,7 @@ class ContinuousClaims:
         fit_models: bool,
         seed: int,
     ) -> tuple[list[Finding], list[dict[str, Any]]]:
-        """What stands, and a line for each claim that was tested.
-
-        Args:
-            tested: All claims, tested.
-            free: The predictor that they were tested with.
-            seen: All rows but those of the test.
-            outside: The rows of the test.
-            rival: A predictor fitted to the rows seen, which models are compared with, where there
-                are any.
-            fit_models: Whether to fit models.
-            seed: Of these.
-        """
+        """What stands, and a line for each claim that was tested."""
         standing = _shown([one for one in tested if one.action.test.confirmed])
         rival = rival or free
         found = [
@@ -356,12 +310,7 @@ class ContinuousClaims:
             method="generators",
             dimension=claim.dimension,
             approximate=tested.approximate,
-            confirmed=test.confirmed,
-            p_value=test.adjusted_p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=test.margin,
-            samples=test.samples,
+            **tested_fields(test),
             symmetry=claim.symmetry,
             generators=claim.generators,
             metric=claim.metric,
@@ -370,7 +319,7 @@ class ContinuousClaims:
             classes=tuple(r.as_json(chosen=r is claim.result) for r in self.search.results),
             discrete=tuple(_part_as_json(part, action) for part, action in tested.parts),
             notes=tuple(notes),
-            layout=Layout(a.channels, a.output_channels, outside.channels_first),
+            layout=RowLayout(a.channels, a.output_channels, outside.channels_first),
             input_names=outside.input_names or (),
             output_names=outside.output_names or (),
         )
@@ -416,15 +365,7 @@ class ContinuousClaims:
             predicted = _linear_prediction(fitted, outside.x)
         else:
             return []
-        losses = [
-            sample_losses(values, outside.y, outside.task).numpy()
-            for values in (
-                predicted,
-                free.predict(outside.x),
-                free.constant.expand(len(outside.x), -1),
-            )
-        ]
-        test = claim_test(*losses, margin=margin, level=level, groups=outside.groups)
+        test = outside.cost_test(predicted, free, margin=margin, level=level)
         if not test.confirmed:
             return []
         return [
@@ -433,15 +374,19 @@ class ContinuousClaims:
                 group=f"Trivial({n})",
                 action="any motion that the target does not see",
                 method="gradients",
-                confirmed=True,
-                p_value=test.p_value,
-                effect=test.effect,
-                interval=test.interval,
-                margin=margin,
-                samples=test.samples,
+                **tested_fields(test),
                 trivial=f"the target {why}",
             )
         ]
+
+
+def corrected(tests: Sequence[ClaimTest], moved: Sequence[TestedClaim]) -> list[ClaimTest]:
+    """Tests of other claims, corrected together with those of continuous symmetries."""
+    every = jointly_corrected([*tests, *(test for one in moved for test in one.tests)])
+    left = iter(every[len(tests) :])
+    for one in moved:
+        one.adjust([next(left).adjusted_p_value for _ in one.tests])
+    return every[: len(tests)]
 
 
 def _linear_prediction(fitted: TaskData, x: Tensor) -> Tensor:
@@ -477,7 +422,7 @@ def _model_or_none(claim: GeneratorClaim, seen: TaskData, seed: int) -> StrictMo
 
 
 def _shown(standing: list[TestedClaim]) -> list[TestedClaim]:
-    """The first exact claim that stands, what nearly holds beyond it, and translations.
+    """The first exact claim that stands, what approximately holds beyond it, and translations.
 
     A group in the user's own coordinates comes before one in a basis that was fitted.
     """
@@ -518,7 +463,7 @@ def _part_as_json(part: DiscreteCandidate, action: ActionTest) -> dict[str, Any]
     return {
         "name": part.name,
         "holds": action.test.confirmed,
-        "testable": action.told,
+        "testable": action.testable,
         "p_value": action.test.adjusted_p_value,
         "effect": None if math.isnan(action.test.effect) else action.test.effect,
         "note": action.reason,

@@ -15,7 +15,7 @@ from isotropy.discovery._standardised import (
 )
 from isotropy.discovery._symmetric_model import FitDraws, in_units_of, train_network
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.generators._claims import GeneratorClaim
+from isotropy.discovery.generators._generator_claims import GeneratorClaim
 from isotropy.reps import Symmetry
 
 _CHANNELS = 128
@@ -28,11 +28,6 @@ def fit_continuous_model(
     claim: GeneratorClaim, data: TaskData, *, seed: int = 0
 ) -> tuple[StandardisedModel | TranslationInvariantModel, dict[str, Any]]:
     """Fit an EMLP that has a symmetry exactly; of what translations leave, where there are any.
-
-    Args:
-        claim: The symmetry.
-        data: Rows to fit to.
-        seed: Of weights and batches.
 
     Returns:
         The model, in units of the data and in evaluation mode, and the description that

@@ -71,11 +71,11 @@ class DataConstraints:
     def gradients(self, x: ArrayLike) -> Array:
         """Normals of the surface, as long as the polynomials make them.
 
-        Args:
-            x: Inputs in the units of those the constraints were found on, (N, n).
-
         Returns:
             Gradients, of shape (N, count, n).
+
+        Raises:
+            ValueError: If inputs have another width.
 
         Example:
             >>> line = find_constraints(np.outer(np.arange(9.0), [1.0, 2.0]))
@@ -92,11 +92,6 @@ class DataConstraints:
 
     def sentences(self, names: Sequence[str], shift: Array, scale: Array) -> tuple[str, ...]:
         """The constraints in the user's units, as E1² − px1² − py1² − pz1² = 0.011.
-
-        Args:
-            names: The names of the columns.
-            shift: What was taken from the user's inputs, (n,).
-            scale: What they were divided by after that, (n,).
 
         Example:
             >>> angle = np.linspace(0.0, 6.0, 50)
@@ -166,7 +161,7 @@ def find_constraints(
     mean, spread = _shared_units(z, blocks)
     errors = value_errors(noise[rows], spread, tolerance)
     u, noise = (z - mean) / spread, errors / spread
-    known = _Found(u)
+    known = _KnownConstraints(u)
     if len(z) >= SAMPLES_PER_TERM:  # a single sample is no constant
         _search_all(u, noise, blocks, known)
     quadratic, linear = known.arrays()
@@ -176,7 +171,7 @@ def find_constraints(
     return DataConstraints(quadratic, linear, -np.median(values, axis=0), z, errors)
 
 
-class _Found:
+class _KnownConstraints:
     """Constraints found so far, on all n columns of samples u in shared units."""
 
     def __init__(self, u: Array) -> None:
@@ -222,7 +217,9 @@ class _Found:
         return np.concatenate([flat, curved]), np.concatenate([self.relations, linear])
 
 
-def _search_all(u: Array, errors: Array, blocks: ColumnBlocks | None, known: _Found) -> None:
+def _search_all(
+    u: Array, errors: Array, blocks: ColumnBlocks | None, known: _KnownConstraints
+) -> None:
     """Add what all blocks share, then what single blocks have, then what all columns have."""
     steps = [np.arange(u.shape[1])[None]]
     if blocks is not None:
@@ -233,9 +230,9 @@ def _search_all(u: Array, errors: Array, blocks: ColumnBlocks | None, known: _Fo
 
 
 def _search(
-    u: Array, errors: Array, groups: IntArray, known: _Found
+    u: Array, errors: Array, groups: IntArray, known: _KnownConstraints
 ) -> tuple[Array, IntArray, _Quadrics]:
-    """What holds in all groups of d columns alike; quadrics may follow from what is known.
+    """What holds in all groups of d columns; quadrics may follow from what is known.
 
     Returns:
         Linear relations (m, d), the columns they determine (m,), and quadrics on d columns.

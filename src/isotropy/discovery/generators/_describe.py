@@ -7,19 +7,11 @@ import re
 import numpy as np
 
 from isotropy.discovery.generators._simple_numbers import simplest_basis
-from isotropy.discovery.generators._spans import (
-    Array,
-    invariant_forms,
-    largest_sine,
-    rows_of,
-)
+from isotropy.discovery.generators._spans import Array, invariant_forms, largest_sine, rows_of
 from isotropy.groups import Identity, orthonormal_span, parse_group
 
 _HIDDEN = "in a hidden basis"
-_TITLES = {
-    "SO13p": "SO⁺(1,3)",
-    "SO11p": "SO⁺(1,1)",
-}
+_TITLES = {"SO13p": "SO⁺(1,3)", "SO11p": "SO⁺(1,1)"}
 
 
 def superscript(number: int) -> str:
@@ -66,13 +58,7 @@ def _factor(name: str) -> str:
 
 
 def title_and_detail(generators: Array, identity: Identity, is_simple: bool) -> tuple[str, str]:
-    """The group in prose, and how it acts.
-
-    Args:
-        generators: In the user's coordinates, of shape (D, d, d).
-        identity: What the algebra was identified as.
-        is_simple: Whether the generators are of simple numbers.
-    """
+    """The group in prose, and how it acts."""
     if identity.group is None:
         return _unnamed(generators, identity.name, is_simple)
     expression = str(identity.group)

@@ -133,29 +133,9 @@ def candidates_for_rows(
         raise ValueError(
             f"expected blocks of different columns from 0 to {n - 1}, got {blocks!r:.80}"
         )
-    width = len(blocks[0])
-    found = []
-    for candidate in candidates:
-        h = candidate.matrix.double()
-        if h.shape not in ((width, width), (width + 1, width + 1)):
-            raise ValueError(
-                f"expected elements on blocks of width {width}, got shape {tuple(h.shape)}"
-            )
-        affine = len(h) > width
-        if affine:
-            if float(h[width, :width].abs().max()) > _EXACT * abs(float(h[width, width])):
-                raise ValueError(
-                    f"expected affine elements, with a last row of zeros and a number, got "
-                    f"{h[width].tolist()!r:.80}"
-                )
-            h = h / h[width, width]
-        rows = torch.eye(n, n + affine, dtype=torch.float64)
-        for block in blocks:
-            at = torch.tensor(block)
-            rows[at.unsqueeze(1), at] = h[:width, :width]
-            if affine:
-                rows[at, n] = h[:width, width]
-        found.append(DiscreteCandidate(candidate.name, rows))
+    found = [
+        DiscreteCandidate(one.name, _on_rows(one.matrix.double(), blocks, n)) for one in candidates
+    ]
     for i, j in combinations(range(len(blocks)), 2):
         order = list(range(n))
         for a, b in zip(blocks[i], blocks[j], strict=True):
@@ -163,6 +143,30 @@ def candidates_for_rows(
         swap = torch.eye(n, dtype=torch.float64)[order]
         found.append(DiscreteCandidate(f"swap of blocks {i + 1} and {j + 1}", swap))
     return found
+
+
+def _on_rows(h: Tensor, blocks: Sequence[Sequence[int]], n: int) -> Tensor:
+    """An element of blocks on whole rows, (n, n), or (n, n + 1) where it is homogeneous."""
+    width = len(blocks[0])
+    if h.shape not in ((width, width), (width + 1, width + 1)):
+        raise ValueError(
+            f"expected elements on blocks of width {width}, got shape {tuple(h.shape)}"
+        )
+    affine = len(h) > width
+    if affine:
+        if float(h[width, :width].abs().max()) > _EXACT * abs(float(h[width, width])):
+            raise ValueError(
+                f"expected affine elements, with a last row of zeros and a number, got "
+                f"{h[width].tolist()!r:.80}"
+            )
+        h = h / h[width, width]
+    rows = torch.eye(n, n + affine, dtype=torch.float64)
+    for block in blocks:
+        at = torch.tensor(block)
+        rows[at.unsqueeze(1), at] = h[:width, :width]
+        if affine:
+            rows[at, n] = h[:width, width]
+    return rows
 
 
 def _keep_if_new(found: list[tuple[str, Array]], name: str, h: Array, basis: Array) -> None:

@@ -15,14 +15,13 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.data import Dataset
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
-from isotropy.discovery._task_data import TaskData
+from isotropy.discovery._task_data import TaskData, as_dataset
 from isotropy.discovery.confirming._free_predictor import Task
-from isotropy.discovery.confirming._joint_correction import joint_p_values
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.generators._action_class import Output
 from isotropy.discovery.generators._algebras import ClassResult
-from isotropy.discovery.generators._continuous import ContinuousClaims
-from isotropy.discovery.generators._search import Blocks
+from isotropy.discovery.generators._continuous import ContinuousClaims, corrected
+from isotropy.discovery.generators._generator_search import Blocks, GeneratorOptions
 from isotropy.discovery.generators._smooth_predictor import smooth_predictor
 
 
@@ -96,8 +95,8 @@ def find_generators(
         X: Inputs, shape ``(N, n)``, or ``(N, points, channels)``, where each point is a block; or
             a ``Dataset``.
         y: Targets: ``(N,)`` or ``(N, m)`` of numbers, or ``(N,)`` classes.
-        blocks: Columns that move alike: a number k of consecutive blocks, or the columns (or
-            names) of each. By default told from names such as px1, px2, else every k is tried.
+        blocks: Columns that move in the same way: a number k of consecutive blocks, or the columns
+            (or names) of each. By default read from names such as px1, px2, else every k is tried.
         affine: Whether to look for translations, too.
         output: How outputs move: ``"invariant"``, ``"vector"`` (B = A), ``"matrix"``
             (B = A⊗1 + 1⊗A) or ``"free"`` (any B; looked at, never claimed). By default all that
@@ -107,14 +106,14 @@ def find_generators(
         model: A differentiable function of inputs, ``(N, n)`` to ``(N, m)``, to look at instead
             of one that is fitted. Claims are still tested on the data, as if the model had not
             seen them: fit it to others.
-        task: ``"regression"`` or ``"classification"``; by default told from the targets.
+        task: ``"regression"`` or ``"classification"``; by default read from the targets.
         groups: Rows with one value here stay on one side of every split.
         margin: The largest cost that still counts as a symmetry, as a share of what can be
             learned.
         level: The chance of confirming anything false.
         fit_models: Whether to fit an EMLP to each symmetry found.
         seed: Of splits, networks and random group elements.
-        progress: Told what is being done.
+        progress: Called with each step.
 
     Raises:
         ValueError: If the data cannot tell: too few rows for the unknowns, constant targets,
@@ -136,24 +135,15 @@ def find_generators(
         SO13p: 2*V >> Scalar
     """
     started = time.perf_counter()
-    tell = progress or (lambda step: None)
+    tell = progress or (lambda _step: None)
     for name, share in (("margin", margin), ("level", level)):
         if not 0 < share < 1:
             raise ValueError(f"expected a {name} between 0 and 1, got {share!r}")
-    data = TaskData.of(X, y, task, groups, permuting=False)
+    data = TaskData.of(as_dataset(X, y, task, groups), permuting=False)
     find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
     tell(Step(0, 4, "fitting a smooth function"))
-    claims = ContinuousClaims.proposed(
-        data,
-        find,
-        blocks=blocks,
-        affine=affine,
-        output=output,
-        symplectic=symplectic,
-        model=model,
-        margin=margin,
-        seed=seed,
-    )
+    options = GeneratorOptions(blocks, affine, output, symplectic, model, margin, seed)
+    claims = ContinuousClaims.proposed(data, find, options)
     assert claims.search is not None
     fitted, outside = data.rows(fit), data.rows(held)
     seen = data.rows(np.concatenate([find, fit]))
@@ -165,9 +155,7 @@ def find_generators(
     tell(Step(2, 4, "confirming"))
     if claims.claims:
         tested = claims.tests(free, fitted, outside, margin=margin, level=level, seed=seed)
-        adjusted = iter(joint_p_values([test for one in tested for test in one.tests]))
-        for one in tested:
-            one.adjust([float(next(adjusted)) for _ in one.tests])
+        corrected((), tested)
         tell(Step(3, 4, "fitting models"))
         rival = None
         if fit_models and any(one.action.test.confirmed and one.claim.has_model for one in tested):

@@ -7,7 +7,7 @@ import torch
 
 from isotropy.discovery.generators._algebras import Samples
 from isotropy.discovery.generators._charts import Array, Chart, simple_subspace
-from isotropy.discovery.generators._null_space import null_spaces
+from isotropy.discovery.generators._resampled_null_space import null_spaces
 from isotropy.discovery.generators._smooth_fit import SmoothFit
 
 # that the target ignores a direction is believed only where nothing but noise is seen along it

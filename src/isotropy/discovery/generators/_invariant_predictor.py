@@ -37,12 +37,7 @@ _HELD_OUT = 0.25
 
 @dataclass(frozen=True)
 class InvariantFeatures:
-    """What an action on blocks of columns leaves as it is.
-
-    Args:
-        blocks: The blocks.
-        action: The action.
-    """
+    """What an action on blocks of columns leaves as it is."""
 
     blocks: ColumnBlocks
     action: UsualAction
@@ -71,11 +66,7 @@ class InvariantFeatures:
 
 
 def seen_blocks(data: TaskData) -> list[ColumnBlocks]:
-    """Ways to see blocks in the columns: positions, names, else every equal cut, with scalars.
-
-    Args:
-        data: The data.
-    """
+    """Ways to see blocks in the columns: positions, names, else every equal cut, with scalars."""
     n, channels = data.arrangement.inputs, data.arrangement.channels
     if channels > 1:
         places = tuple(tuple(c * n + p for c in range(channels)) for p in range(n))
@@ -89,9 +80,6 @@ def seen_blocks(data: TaskData) -> list[ColumnBlocks]:
 
 def scalars_beside(n: int) -> list[ColumnBlocks]:
     """Vectors of two or three columns with a scalar for each, before them all or behind.
-
-    Args:
-        n: The number of columns.
 
     Example:
         >>> [(blocks.k, blocks.d, blocks.rest) for blocks in scalars_beside(8)]
@@ -113,9 +101,6 @@ def scalars_beside(n: int) -> list[ColumnBlocks]:
 def invariant_features(data: TaskData) -> tuple[InvariantFeatures, float] | None:
     """The invariants that predict a target best, and the share of the variance that they leave.
 
-    Args:
-        data: Rows of a regression, a few hundred of which are looked at.
-
     Returns:
         None where there are no blocks to look at.
     """
@@ -133,12 +118,7 @@ def invariant_features(data: TaskData) -> tuple[InvariantFeatures, float] | None
 
 
 def invariant_predictor(data: TaskData, seed: int) -> FreePredictor | None:
-    """Kernel regression on invariants, and a free predictor of what it leaves.
-
-    Args:
-        data: Rows to fit to.
-        seed: Of the rows held out and the free predictor.
-    """
+    """Kernel regression on invariants, and a free predictor of what it leaves."""
     found = invariant_features(data)
     if found is None:
         return None

@@ -44,12 +44,7 @@ def kernel_pair(
 
 
 def network_pair(
-    x: Tensor,
-    y: Tensor,
-    task: Task,
-    width: int,
-    halves: Sequence[Tensor],
-    rng: torch.Generator,
+    x: Tensor, y: Tensor, task: Task, width: int, halves: Sequence[Tensor], rng: torch.Generator
 ) -> tuple[Smooth, Smooth]:
     """Networks of three hidden layers, several for each half, trained as one batch.
 

@@ -16,7 +16,7 @@ from isotropy.discovery.generators._spans import (
     moved_span,
     rows_of,
 )
-from isotropy.discovery.generators._toral import has_simple_weights
+from isotropy.discovery.generators._toral_algebras import has_simple_weights
 from isotropy.groups import Group, Identity, identify, orthonormal_span
 
 _EXACT = 1e-10

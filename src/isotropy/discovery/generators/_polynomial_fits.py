@@ -36,11 +36,7 @@ class Link:
 
 
 def links(y: Tensor) -> Iterator[Link]:
-    """What of a target may be a polynomial: itself, its square, logarithm, inverse, exponential.
-
-    Args:
-        y: Targets, shape ``(N, m)``; of several outputs only they themselves.
-    """
+    """What of a target may be a polynomial: itself, its square, logarithm, inverse, exponential."""
     yield Link("", lambda y: y, lambda q: q)
     if y.shape[1] > 1:
         return  # a function of each output is not a function of the vector
@@ -52,9 +48,7 @@ def links(y: Tensor) -> Iterator[Link]:
     if low * high > 0 and max(abs(low), abs(high)) < 1e6 * min(abs(low), abs(high)):
         sign = 1.0 if low > 0 else -1.0
         yield Link(
-            " whose inverse is y",
-            torch.reciprocal,
-            lambda q: sign / (sign * q).clamp_min(1e-9),
+            " whose inverse is y", torch.reciprocal, lambda q: sign / (sign * q).clamp_min(1e-9)
         )
     if high - low < 30:
         yield Link(
@@ -91,12 +85,6 @@ def polynomials(
     x: Tensor, y: Tensor, link: Link, halves: Sequence[Tensor]
 ) -> Iterator[tuple[str, tuple[Smooth, Smooth]]]:
     """Fits of rising degree, first to all rows, then to each half by itself.
-
-    Args:
-        x: Inputs, shape ``(N, n)``.
-        y: Targets, shape ``(N, m)``.
-        link: What of the targets to fit.
-        halves: Rows of each half.
 
     Yields:
         The kind in words, and a pair of fits: twice the same to all rows, which will do where it

@@ -13,7 +13,7 @@ import numpy as np
 from isotropy.discovery.generators._closure import closed_near
 from isotropy.discovery.generators._nearest_conjugate import nearest_conjugate
 from isotropy.discovery.generators._spans import Array, commutant, largest_sine, rows_of
-from isotropy.discovery.generators._toral import toral_candidates
+from isotropy.discovery.generators._toral_algebras import toral_candidates
 from isotropy.groups import orthonormal_span
 
 _TRIED = 4  # dimensions of the semisimple part

@@ -16,7 +16,7 @@ _EXACT = 1e-9
 
 
 @dataclass(frozen=True)
-class Scaling:
+class ScalingPart:
     """A scaling of all that moves, and the group without it.
 
     Args:
@@ -30,15 +30,10 @@ class Scaling:
     rest: Symmetry
 
 
-def scaling_in(result: ClassResult, generators: Array, rep_in: Rep, rep_out: Rep) -> Scaling | None:
-    """The scaling of all blocks, if it is among the generators.
-
-    Args:
-        result: The class of actions.
-        generators: Linear, as they act on a block, ``(D, d, d)``.
-        rep_in: How the group acts on inputs.
-        rep_out: How it acts on outputs.
-    """
+def scaling_in(
+    result: ClassResult, generators: Array, rep_in: Rep, rep_out: Rep
+) -> ScalingPart | None:
+    """The scaling of all blocks, if it is among the generators."""
     columns, d = result.chart.columns, generators.shape[1]
     flat = generators.reshape(len(generators), -1)
     one = np.eye(d).ravel()
@@ -51,7 +46,7 @@ def scaling_in(result: ClassResult, generators: Array, rep_in: Rep, rep_out: Rep
         group = recognised(Group(algebra=list(torch.as_tensor(rest))))
     degree = {"vector": 1.0, "matrix": 2.0}.get(result.output, 0.0)
     moved = tuple(column for block in columns for column in block)
-    return Scaling(moved, degree, Symmetry(group, rep_in, rep_out))
+    return ScalingPart(moved, degree, Symmetry(group, rep_in, rep_out))
 
 
 def spanned(matrices: Array) -> Array:
@@ -66,11 +61,7 @@ def spanned(matrices: Array) -> Array:
 
 
 def recognised(group: Group) -> Group:
-    """The catalogue's group in its place, where a group is one.
-
-    Args:
-        group: A Lie group of matrices.
-    """
+    """The catalogue's group in its place, where a group is one."""
     found = identify(group)
     if found.group is None:
         return group

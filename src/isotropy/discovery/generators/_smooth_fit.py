@@ -6,7 +6,7 @@ where they differ is noise. A polynomial is taken where it does, else a network.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy._run import generator as make_generator
-from isotropy.discovery.confirming._free_predictor import (
-    Task,
-    held_out_rows,
-    sample_losses,
-)
+from isotropy.discovery.confirming._free_predictor import Task, held_out_rows, sample_losses
 from isotropy.discovery.generators._network_fits import kernel_pair, network_pair
 from isotropy.discovery.generators._polynomial_fits import Smooth, links, polynomials
 
@@ -31,7 +27,7 @@ _GOOD_ENOUGH = 2e-4
 _JUDGES = 0.15
 # a function of the target is fitted instead only where that explains so much more
 _MUCH_BETTER = 5.0
-# a simpler fit that does nearly as well is kept
+# a simpler fit that does almost as well is kept
 _BETTER = 1.05
 
 
@@ -77,10 +73,6 @@ class SmoothFit:
 
 def values_and_jacobian(function: Smooth, x: Tensor) -> tuple[Tensor, Tensor]:
     """The values of a function at some points, and its Jacobians there.
-
-    Args:
-        function: ``(N, n)`` to ``(N, m)``, row by row.
-        x: Shape ``(N, n)``.
 
     Example:
         >>> values_and_jacobian(lambda x: x.square(), torch.tensor([[3.0]]))
@@ -149,24 +141,15 @@ def fit_smooth(
         return loss if np.isfinite(loss) else np.inf
 
     best: SmoothFit | None = None
-    reached: list[float] = []  # by polynomials of y itself, degree by degree
+    enough = False
     if task == "regression":
         y = y.double()
-        for link in links(y):
-            for kind, pair in polynomials(x, y, link, halves):
-                fit = SmoothFit(kind, pair, unexplained(pair))
-                if fit.is_exact:
-                    return fit
-                if pair[0] is pair[1]:
-                    continue  # one fit to all rows tells nothing of its error
-                if not link.words:
-                    reached.append(fit.unexplained)
-                factor = _MUCH_BETTER if link.words else _BETTER
-                if best is None or fit.unexplained * factor < best.unexplained:
-                    best = fit
-    enough = best is not None and (
-        best.unexplained <= _GOOD_ENOUGH or (not thorough and _levelled_off(reached))
-    )
+        best, reached = _best_polynomial(x, y, halves, unexplained)
+        if best is not None and best.is_exact:
+            return best
+        enough = best is not None and (
+            best.unexplained <= _GOOD_ENOUGH or (not thorough and _levelled_off(reached))
+        )
     if best is None or (networks and not enough):
         pair = kernel_pair(x, y, task, width, halves, channels)
         fit = SmoothFit("a kernel", pair, unexplained(pair))
@@ -178,6 +161,30 @@ def fit_smooth(
         if fit.unexplained * _BETTER < best.unexplained:
             best = fit
     return best
+
+
+def _best_polynomial(
+    x: Tensor,
+    y: Tensor,
+    halves: Sequence[Tensor],
+    unexplained: Callable[[tuple[Smooth, Smooth]], float],
+) -> tuple[SmoothFit | None, list[float]]:
+    """The best polynomial, and what those of y itself leave, degree by degree."""
+    best: SmoothFit | None = None
+    reached: list[float] = []
+    for link in links(y):
+        for kind, pair in polynomials(x, y, link, halves):
+            fit = SmoothFit(kind, pair, unexplained(pair))
+            if fit.is_exact:
+                return fit, reached
+            if pair[0] is pair[1]:
+                continue  # one fit to all rows tells nothing of its error
+            if not link.words:
+                reached.append(fit.unexplained)
+            factor = _MUCH_BETTER if link.words else _BETTER
+            if best is None or fit.unexplained * factor < best.unexplained:
+                best = fit
+    return best, reached
 
 
 def _levelled_off(reached: Sequence[float]) -> bool:

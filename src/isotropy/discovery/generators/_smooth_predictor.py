@@ -24,20 +24,14 @@ _MOST_TREES = 8
 _GOOD = 0.01
 # columns whose deviations lie within this factor share one scale: a polynomial of few terms stays
 # one; means of fewer deviations are left alone for the same reason
-_ALIKE, _FAR = 10.0, 3.0
+_SIMILAR, _FAR = 10.0, 3.0
 
 
 def fit_task(data: TaskData, *, thorough: bool = True, seed: int = 0) -> SmoothFit:
-    """A smooth function fitted to rows of a task, of inputs in the user's units.
-
-    Args:
-        data: Rows to fit to.
-        thorough: As ``fit_smooth`` takes it.
-        seed: Of halves and networks.
-    """
+    """A smooth function fitted to rows of a task, of inputs in the user's units."""
     mean, scale = data.x.mean(0), data.x.std(0)
-    alike = float(scale.max()) < _ALIKE * float(scale.min())
-    unit = scale.square().mean().sqrt().expand_as(scale) if alike else scale
+    comparable = float(scale.max()) < _SIMILAR * float(scale.min())
+    unit = scale.square().mean().sqrt().expand_as(scale) if comparable else scale
     unit = torch.where(unit > 0, unit, torch.ones_like(unit))
     centre = torch.where(mean.abs() < _FAR * unit, torch.zeros_like(mean), mean)
     logarithmic = _of_logarithms(data, seed)
@@ -80,12 +74,7 @@ def _of_logarithms(data: TaskData, seed: int) -> SmoothFit | None:
 
 
 def smooth_predictor(data: TaskData, seed: int) -> FreePredictor:
-    """The best predictor free of symmetry: of the families of the search, of all, of invariants.
-
-    Args:
-        data: Rows to fit to.
-        seed: Of halves, networks and trees.
-    """
+    """The best predictor free of symmetry: of the families of the search, of all, of invariants."""
     best = _of_search(data, seed)
     if best.unexplained > _GOOD:
         for rival in (data.free_predictor(seed), invariant_predictor(data, seed)):

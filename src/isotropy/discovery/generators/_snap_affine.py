@@ -10,11 +10,7 @@ from numpy.typing import ArrayLike
 
 from isotropy.discovery.generators._affine_structure import affine_near
 from isotropy.discovery.generators._closure import closed_near, may_be_closed
-from isotropy.discovery.generators._describe import (
-    group_title,
-    superscript,
-    title_and_detail,
-)
+from isotropy.discovery.generators._describe import group_title, superscript, title_and_detail
 from isotropy.discovery.generators._exact_near import exact_near
 from isotropy.discovery.generators._nearest_conjugate import nearest_conjugate
 from isotropy.discovery.generators._nice_frame import identity_of, nicest, rounded_at_once
@@ -86,7 +82,7 @@ def snap_affine(
 def _exact_affine(target: Array, frame: Array, error: float) -> tuple[Array, bool, bool] | None:
     """An exact algebra, whether it is of simple numbers, and whether its translations are plain.
 
-    An algebra that was only closed under brackets may have elements that are nearly translations.
+    An algebra that was only closed under brackets may have elements that are almost translations.
     """
     count, size, _ = target.shape
     if count in (0, size * (size - 1)):

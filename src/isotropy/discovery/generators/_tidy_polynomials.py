@@ -25,12 +25,6 @@ _GREATEST_DENOMINATOR = 12
 def tidied(x: Array, errors: Array, terms: IntArray, coefficients: Array) -> Array:
     """Coefficients with zeros and small whole numbers where the samples do not speak against it.
 
-    Args:
-        x: Samples, (N, n).
-        errors: The error of each value.
-        terms: The terms.
-        coefficients: Their coefficients, up to a common factor, (P,).
-
     Returns:
         Coefficients, the first of which is not negative.
     """
@@ -47,8 +41,8 @@ def tidied(x: Array, errors: Array, terms: IntArray, coefficients: Array) -> Arr
         support = worth >= threshold * worth.max()
         fewer = np.zeros(len(terms))
         fewer[support] = thin_polynomials(x, errors, terms[support])[0][0]
-        alike = abs(fewer @ scaled) / (np.linalg.norm(fewer) * np.linalg.norm(scaled))
-        if alike > 0.9 and distance(x, errors, terms, fewer) <= allowed:
+        cosine = abs(fewer @ scaled) / (np.linalg.norm(fewer) * np.linalg.norm(scaled))
+        if cosine > 0.9 and distance(x, errors, terms, fewer) <= allowed:
             scaled = fewer
             break
     in_units: Array = scaled / size

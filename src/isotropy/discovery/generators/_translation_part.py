@@ -37,12 +37,6 @@ def translations_in(
     A function of Px has the whole group if it has the linear part, A for each [A | b], where P
     commutes with that and all b are along T.
 
-    Args:
-        rows: Generators on whole inputs, [A | b], ``(D, n, n + 1)``.
-        generators: Their linear parts as they act on a block, ``(D, d, d)``.
-        rep_in: How the linear group acts on inputs.
-        rep_out: How it acts on outputs.
-
     Returns:
         None where there is no such function.
 

@@ -10,7 +10,7 @@ import numpy as np
 from isotropy.discovery.generators._action_class import Output, action_class
 from isotropy.discovery.generators._algebras import ClassResult, Samples
 from isotropy.discovery.generators._charts import Array, Chart
-from isotropy.discovery.generators._null_space import NullSpace
+from isotropy.discovery.generators._resampled_null_space import NullSpace
 from isotropy.discovery.generators._snap import snap
 from isotropy.discovery.generators._snap_affine import snap_affine
 
@@ -23,10 +23,6 @@ _EXACT = 1e-6
 @dataclass(frozen=True)
 class UsualAction:
     """All linear motions of a block that keep a metric, and the shifts of all blocks at once.
-
-    Args:
-        signs: The metric's diagonal.
-        shifts: Whether there are shifts.
 
     Example:
         >>> len(UsualAction((1, 1, 1)).generators()), len(UsualAction((1, 1, 1), True).generators())
@@ -54,12 +50,7 @@ class UsualAction:
 
 
 def usual_actions(d: int, *, shifts: bool) -> Iterator[UsualAction]:
-    """Rotations of d columns, and boosts of four.
-
-    Args:
-        d: The width of a block.
-        shifts: Whether to try shifts as well.
-    """
+    """Rotations of d columns, and boosts of four."""
     metrics = [(1,) * d]
     if d == 4:
         metrics.append((1, -1, -1, -1))
@@ -72,12 +63,6 @@ def seems_to_hold(samples: Samples, chart: Chart, output: Output, action: UsualA
     """Whether two estimates of a function agree on no change along any of the generators.
 
     With residuals r_A, r_B of the two, E[r_A · r_B] has none of their independent errors.
-
-    Args:
-        samples: The function.
-        chart: What moves.
-        output: How outputs move with it.
-        action: The action.
     """
     r, m, d = len(chart.reading), samples.values[0].shape[1], len(chart.scale)
     kind = action_class(chart.blocks, r, outputs=m, output=output, affine=True)
@@ -99,13 +84,7 @@ def seems_to_hold(samples: Samples, chart: Chart, output: Output, action: UsualA
 
 
 def usual_result(chart: Chart, output: Output, action: UsualAction) -> ClassResult | None:
-    """The action as a result of a search, or None where columns have different scales.
-
-    Args:
-        chart: What moves.
-        output: How outputs move with it.
-        action: The action.
-    """
+    """The action as a result of a search, or None where columns have different scales."""
     d = len(chart.scale)
     if d > _WIDEST or not np.allclose(chart.scale, chart.scale[0]):
         return None

@@ -9,11 +9,7 @@ from isotropy.discovery.generators._charts import Array, chart_of_columns
 from isotropy.discovery.generators._column_blocks import ColumnBlocks
 from isotropy.discovery.generators._invariant_predictor import invariant_features, seen_blocks
 from isotropy.discovery.generators._smooth_fit import SmoothFit
-from isotropy.discovery.generators._usual_actions import (
-    seems_to_hold,
-    usual_actions,
-    usual_result,
-)
+from isotropy.discovery.generators._usual_actions import seems_to_hold, usual_actions, usual_result
 from isotropy.discovery.generators._where_to_look import ways_outputs_move
 
 _WIDEST_ROTATED = 8

@@ -31,24 +31,12 @@ def discover_images(
 ) -> Findings:
     """Find which motions of images leave their targets, and which layers may commute with them.
 
-    Args:
-        data: Images, and classes, numbers or images as targets.
-        candidates: Groups of permutations of the pixels to try as well.
-        margin: The largest cost that still counts as a symmetry.
-        level: The chance of confirming anything false.
-        fit_models: Whether to fit a model with each symmetry that is found.
-        some_layers: Whether claims about the first layers of a network alone are findings, or
-            notes only: they are no symmetries of the task.
-        seed: Of splits, networks and random group elements.
-        patience: How long to go on; what is sure by then is returned. By default as long as it
-            takes.
-        progress: Told what is being done.
-
     Example:
+        >>> from isotropy.data import load
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> x, y = rng.normal(size=(70, 1, 4, 5)), rng.integers(2, size=70)
-        >>> found = discover_images(ImageData.of(x, y, None, None))  # noise
+        >>> found = discover_images(ImageData.of(load((x, y))))  # noise
         >>> len(found), found.notes[-1]
         (0, 'quarter turns were not tried: images of 4 by 5 are not square')
     """

@@ -21,18 +21,12 @@ from isotropy.discovery.search._space import SearchSpace
 STUDY = "groups"
 _STEPS, _BATCH = 250, 64  # of a child: four epochs of 4000 rows
 _EPOCHS = (4, 60)
-_TOLD = 20
+_LISTED = 20
 
 
 @dataclass(frozen=True)
 class TrainedChildren:
-    """What a search has trained.
-
-    Args:
-        result: All children.
-        baseline: The validation accuracy of the free network.
-        validation: How many rows that is measured on.
-    """
+    """What a search has trained."""
 
     result: SearchResult
     baseline: float
@@ -44,7 +38,7 @@ class TrainedChildren:
         every = self.result.top(len(self.result.children))
         return sorted(every, key=lambda one: (-one.accuracy, one.parameters))
 
-    def told(self) -> list[str]:
+    def lines(self) -> list[str]:
         """How many there are, and the best of them, a line each."""
         count, sets = len(self.result.children), 2 ** len(self.result.space.groups)
         words = "child" if count == 1 else "children"
@@ -52,7 +46,7 @@ class TrainedChildren:
             f"{count} {words} trained, no network twice, among {sets} sets of groups",
             *(
                 f"child {one.accuracy:.2%}: {one.state} ({one.parameters} parameters)"
-                for one in self.ranked[:_TOLD]
+                for one in self.ranked[:_LISTED]
             ),
         ]
 
@@ -67,16 +61,7 @@ def train_children(
     seed: int,
     tell: ProgressCallback,
 ) -> TrainedChildren:
-    """Search, each child trained on four fifths of the rows and told by the others.
-
-    Args:
-        data: All rows of the search.
-        space: What to range over.
-        study: The path of an SQLite file or the URL of a database, or None.
-        strategy: Its name.
-        children: How many to train at most.
-        seed: Of strategy, children and the rows that they are told by.
-        tell: Told how far it is.
+    """Search, each child trained on four fifths of the rows and scored on the others.
 
     Raises:
         ValueError: If an option is out of range, the study is of another search, or it holds no

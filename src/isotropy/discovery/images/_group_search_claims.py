@@ -16,16 +16,14 @@ from isotropy.nn._grid_network import grid_sharing
 
 
 @dataclass(frozen=True)
-class GroupClaim:
+class LayerGroupClaim:
     """The hidden layers of a network commute with a set of groups of image and hidden grids.
-
-    Args:
-        space: What was searched.
-        state: The largest set of groups with this network.
 
     Example:
         >>> space = SearchSpace((1, 8, 8), (), ((8, 8),))
-        >>> claim = GroupClaim(space, space.network(space.state("rotation", "horizontal flip")))
+        >>> claim = LayerGroupClaim(
+        ...     space, space.network(space.state("rotation", "horizontal flip"))
+        ... )
         >>> claim.name
         'layers that commute with rotation and horizontal flip'
         >>> claim.order
@@ -82,11 +80,7 @@ class GroupClaim:
         return int(self.group.order())
 
     def layers(self, classes: int) -> tuple[dict[str, Any], ...]:
-        """A row of plain values for each layer.
-
-        Args:
-            classes: How many the last layer tells apart.
-        """
+        """A row of plain values for each layer."""
         grids = self.space.grids(self.state)
         rows = []
         for number, labels in enumerate(grid_sharing(self._transformations(), grids)):
@@ -106,7 +100,7 @@ class GroupClaim:
         sizes = {"weights": units * classes, "without groups": units * classes}
         return (*rows, {**last, "type": "none", **sizes, "strict": False})
 
-    def is_within(self, other: GroupClaim) -> bool:
+    def is_within(self, other: LayerGroupClaim) -> bool:
         """Whether another claim says this and more."""
         return set(self.state.groups) < set(other.state.groups)
 

@@ -1,4 +1,4 @@
-"""Networks of a group search: trained until held-out rows are told best, and compared on others."""
+"""Networks of a group search: trained to the least held-out loss, and compared on others."""
 
 from __future__ import annotations
 
@@ -25,20 +25,15 @@ def fit_grid_network(
 ) -> tuple[GridNetwork, dict[str, Any]]:
     """Train the network of a state.
 
-    Args:
-        data: What to train on.
-        space: What the state is of.
-        state: Its groups and widths.
-        seed: Of weights, held-out rows and batches.
-
     Returns:
         The network in evaluation mode, and its description for ``build_model``.
 
     Example:
+        >>> from isotropy.data import load
         >>> import numpy as np
         >>> y = np.arange(120) % 2
         >>> x = y[:, None, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 4, 4))
-        >>> data = ImageData.of(x, y, None, None)
+        >>> data = ImageData.of(load((x, y)))
         >>> space = SearchSpace((1, 4, 4), ("rotation",), ((4,),))
         >>> network, spec = fit_grid_network(data, space, State(("rotation",)), 0)
         >>> spec["groups"], float((network(data.x).argmax(1) == data.y).float().mean())
@@ -67,15 +62,7 @@ def fit_grid_network(
 
 
 class ComparedNetworks:
-    """Networks of states, each fitted to the same rows several times, and their losses on others.
-
-    Args:
-        space: What the states are of.
-        fitted: What to fit to.
-        outside: What to compare on.
-        seeds: Of the trainings of each network; losses are means over them.
-        told: Called with the state after each training.
-    """
+    """Networks of states, each fitted to the same rows several times; their losses on others."""
 
     def __init__(
         self,
@@ -83,34 +70,36 @@ class ComparedNetworks:
         fitted: ImageData,
         outside: ImageData,
         seeds: range,
-        told: Callable[[State], None],
+        report: Callable[[State], None],
     ) -> None:
         self._space, self._fitted, self._outside = space, fitted, outside
-        self._seeds, self._told = seeds, told
+        self._seeds, self._report = seeds, report
         self._chosen_by = len(kept_apart(fitted, make_generator(seeds[0]))[1])
-        self._said: dict[State, list[Tensor]] = {}
+        self._outputs: dict[State, list[Tensor]] = {}
 
     def losses(self, state: State) -> Tensor:
         """What the network of a state loses on each row, the mean over its trainings."""
         y, constant = self._outside.y, self._fitted.constant
         losses = [
-            doubtful_losses(said, y, constant, self._chosen_by) for said in self._predictions(state)
+            doubtful_losses(outputs, y, constant, self._chosen_by)
+            for outputs in self._predictions(state)
         ]
         return torch.stack(losses).mean(0)
 
     def accuracy(self, state: State) -> float:
         """The share of rows that it classifies rightly, the mean over its trainings."""
         right = [
-            (said.argmax(1) == self._outside.y).double().mean() for said in self._predictions(state)
+            (outputs.argmax(1) == self._outside.y).double().mean()
+            for outputs in self._predictions(state)
         ]
         return float(torch.stack(right).mean())
 
     def _predictions(self, state: State) -> list[Tensor]:
-        if state not in self._said:
-            said = []
+        if state not in self._outputs:
+            outputs = []
             for seed in self._seeds:
                 network, _ = fit_grid_network(self._fitted, self._space, state, seed)
-                said.append(outputs_of(network, self._outside.x))
-                self._told(state)
-            self._said[state] = said
-        return self._said[state]
+                outputs.append(outputs_of(network, self._outside.x))
+                self._report(state)
+            self._outputs[state] = outputs
+        return self._outputs[state]

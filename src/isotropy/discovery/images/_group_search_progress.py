@@ -23,12 +23,14 @@ class SearchProgress:
         best: Accuracy and state of the best child that was trained before, if there is one.
 
     Example:
-        >>> said = []
-        >>> progress = SearchProgress(lambda state, **options: Trained(0.75, 10, 1), said.append)
+        >>> predictions = []
+        >>> progress = SearchProgress(
+        ...     lambda state, **options: Trained(0.75, 10, 1), predictions.append
+        ... )
         >>> progress.step(Step(0, 5, "no group"))
         >>> trained = progress(State(("rotation",)), seed=0)
         >>> progress.step(Step(1, 5, "rotation"))
-        >>> said[-1].message
+        >>> predictions[-1].message
         '1 of 5 children, best so far 75.0%: rotation'
     """
 
@@ -50,13 +52,6 @@ class SearchProgress:
         space: SearchSpace,
     ) -> SearchProgress:
         """With the best child that a study holds already.
-
-        Args:
-            child: Trains networks.
-            tell: Whom to tell.
-            study: Where the study is, or None.
-            name: Of the study.
-            space: What it ranges over.
 
         Raises:
             ConnectionError: If the database cannot be reached.

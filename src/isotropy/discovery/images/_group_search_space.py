@@ -17,10 +17,6 @@ _LARGEST_SIDE, _MOST_PIXELS = 64, 12288
 def group_space(image: tuple[int, int, int], names: Sequence[str] = ()) -> SearchSpace:
     """The sets of groups that act on an image, with two hidden grids on which they act as well.
 
-    Args:
-        image: Channels, height and width.
-        names: Of grid transformations; by default all that act.
-
     Raises:
         ValueError: If the image is too large, a name is unknown, or a transformation does not act.
 
@@ -50,11 +46,6 @@ def hidden_side(height: int, width: int, asked: Sequence[GridTransformation]) ->
 
     Among these, one that leaves shifts of several steps, and then the one nearest to the image's
     own side, or to 20 where that is larger.
-
-    Args:
-        height: Of the image.
-        width: Of the image.
-        asked: The transformations.
 
     Example:
         >>> every = tuple(GRID_TRANSFORMATIONS.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy._run import generator as make_generator
-from isotropy.data import Dataset, load
+from isotropy.data import Dataset
 from isotropy.discovery.confirming._free_predictor import Task
 from isotropy.discovery.images._image_shapes import ImageShape, image_shape, target_shape
 
@@ -32,10 +31,11 @@ class ImageData:
         target: How targets were given, where they are images.
 
     Example:
-        >>> data = ImageData.of(np.random.rand(90, 1, 5, 6), np.arange(90) % 3, None, None)
+        >>> from isotropy.data import load
+        >>> data = ImageData.of(load((np.random.rand(90, 1, 5, 6), np.arange(90) % 3)))
         >>> tuple(data.x.shape), data.image, data.classes
         ((90, 30), (1, 5, 6), 3)
-        >>> filtered = ImageData.of(np.random.rand(90, 5, 6), np.random.rand(90, 5, 6), None, None)
+        >>> filtered = ImageData.of(load((np.random.rand(90, 5, 6), np.random.rand(90, 5, 6))))
         >>> filtered.outputs, filtered.target.sizes
         (30, (1, 5, 6))
     """
@@ -49,24 +49,15 @@ class ImageData:
     target: ImageShape | None = None
 
     @staticmethod
-    def of(x: Any, y: Any, task: Any, groups: Any) -> ImageData:
-        """Read arrays, tensors or a ``Dataset``; (N, height, width) are images of one channel.
+    def of(data: Dataset) -> ImageData:
+        """Images of shape (N, height, width) have one channel; 1, 3 or 4 channels may come last.
 
-        Channels may come last, where there are 1, 3 or 4 of them. Targets are classes, numbers of
-        shape (N,) or (N, k), or images of the same height and width.
+        Targets are classes, numbers of shape (N,) or (N, k), or images of the same height and
+        width.
 
         Raises:
-            ValueError: If they are no images or too small, there is nothing to learn, and whatever
-                ``load`` raises.
+            ValueError: If they are no images or too small, or there is nothing to learn.
         """
-        if isinstance(x, Dataset):
-            if y is not None or groups is not None:
-                raise ValueError("expected a data set alone, which has its targets and groups")
-            data = x
-        elif y is None:
-            raise ValueError("expected targets y beside the inputs, got none")
-        else:
-            data = load((x, y), task=task, groups=groups)
         if data.y is None:
             raise ValueError(f"{data.source}: expected targets, got none")
         shape = image_shape(tuple(data.x.shape))
@@ -81,21 +72,8 @@ class ImageData:
                     "expected targets of at least two classes, got the same in every row"
                 )
         else:
-            wanted, classes = data.y.to(torch.float32), 0
-            if wanted.ndim > 2:
-                target = target_shape(tuple(wanted.shape), shape)
-                if target is None:
-                    height, width = shape.sizes[1:]
-                    raise ValueError(
-                        "expected classes, numbers of shape (rows,) or (rows, k), or images of "
-                        f"{height} by {width} as the targets of images, got shape "
-                        f"{tuple(wanted.shape)}"
-                    )
-                wanted = target.rows(wanted)
-            if not bool(wanted.isfinite().all()):
-                raise ValueError("expected finite targets, got NaN or infinity")
-            if bool((wanted == wanted[:1]).all()):
-                raise ValueError("expected targets that vary, got the same in every row")
+            wanted, target = _numbers(data.y.to(torch.float32), shape)
+            classes = 0
         return ImageData(
             rows,
             wanted,
@@ -172,3 +150,22 @@ class ImageData:
         mean = y.mean((0, 2)).repeat_interleave(prod(self.y.shape[1:]) // channels)
         scale = float((self.y.double() - mean).square().mean().sqrt())
         return mean.float(), torch.full_like(mean, scale or 1.0).float()
+
+
+def _numbers(y: Tensor, shape: ImageShape) -> tuple[Tensor, ImageShape | None]:
+    """Targets of images that are numbers, as rows; and their shape where they are images."""
+    target = None
+    if y.ndim > 2:
+        target = target_shape(tuple(y.shape), shape)
+        if target is None:
+            height, width = shape.sizes[1:]
+            raise ValueError(
+                "expected classes, numbers of shape (rows,) or (rows, k), or images of "
+                f"{height} by {width} as the targets of images, got shape {tuple(y.shape)}"
+            )
+        y = target.rows(y)
+    if not bool(y.isfinite().all()):
+        raise ValueError("expected finite targets, got NaN or infinity")
+    if bool((y == y[:1]).all()):
+        raise ValueError("expected targets that vary, got the same in every row")
+    return y, target

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 
 from isotropy._run import generator as make_generator
-from isotropy.discovery._finding import Finding
-from isotropy.discovery._layout import Layout
+from isotropy.discovery._data_layout import RowLayout
+from isotropy.discovery._finding import Finding, is_approximate, tested_fields
+from isotropy.discovery._predictor_notes import notes_of_share
 from isotropy.discovery.confirming._claim_test import ClaimTest
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import Motions, moved_at_random
@@ -19,8 +20,6 @@ from isotropy.discovery.images._image_network import working_grid
 from isotropy.discovery.images._layer_claims import LayerClaim, LayerProposals
 from isotropy.discovery.images._motion_predictors import MotionPredictors
 
-_EXACT = 0.01  # what surely costs more is called approximate
-_MUCH_LEFT, _NOTHING = 0.05, 0.95
 _SHOWN, _MOVED, _LARGEST_SHOWN = 3, 3, 32
 
 
@@ -32,25 +31,11 @@ def image_finding(
     layers: LayerProposals | None,
     seed: int,
 ) -> Finding:
-    """A finding without a model.
-
-    Args:
-        claim: What is claimed.
-        test: Its test.
-        data: The data.
-        outside: Rows of which some are shown, moved.
-        layers: What the evidence says of layers.
-        seed: Of the motions shown.
-    """
+    """A finding without a model."""
     numbers: dict[str, Any] = {
-        "approximate": test.interval[0] > _EXACT,
-        "confirmed": True,
-        "p_value": test.adjusted_p_value,
-        "effect": test.effect,
-        "interval": test.interval,
-        "margin": test.margin,
-        "samples": test.samples,
-        "layout": Layout(data.image[0], image=data.given),
+        "approximate": is_approximate(test),
+        **tested_fields(test),
+        "layout": RowLayout(data.image[0], image=data.given),
     }
     if isinstance(claim, Motions):
         return Finding(
@@ -155,22 +140,15 @@ def _of_predictors(
     data: ImageData, predictors: MotionPredictors, fitted: ImageData, outside: ImageData
 ) -> list[str]:
     best = min(predictors.fits, key=lambda one: one.loss)
-    losses = predictors.losses(predictors.said(best, outside), outside)
+    losses = predictors.losses(predictors.predictions(best, outside), outside)
     left = float(losses.mean() / predictors.constant_losses(outside).mean())
     classes = data.task == "classification"
     what = "classification of images" if classes else "regression on images"
     if data.target is not None:
         what = "regression from images to images"
-    notes = [
+    return [
         f"{what}; best predictor: {best.kind}, leaves {left:.2g} of the "
         f"{'entropy' if classes else 'variance'}; fitted to {len(fitted.x)} rows, claims tested on "
-        f"{len(outside.x)} others"
+        f"{len(outside.x)} others",
+        *notes_of_share(left),
     ]
-    if left > _NOTHING:
-        notes.append("next to nothing could be learned from these rows, so nothing can be claimed")
-    elif left > _MUCH_LEFT:
-        notes.append(
-            f"claims are about what the predictor has learned: the {left:.0%} that it leaves "
-            "may be noise, or have less symmetry"
-        )
-    return notes

@@ -20,7 +20,7 @@ from isotropy.discovery.images._image_network import PHASES, working_grid
 from isotropy.discovery.images._image_predictors import FREE, fit_image_network
 from isotropy.discovery.images._layer_claims import LayerClaim
 from isotropy.discovery.images._motion_predictors import LAST_FREE, STRICT, about_centre
-from isotropy.discovery.images._train_classifier import Told, outputs_of
+from isotropy.discovery.images._train_classifier import ReportEpoch, outputs_of
 from isotropy.nn import Symmetrised
 
 _SHARES = (0.25, 0.5)  # of the rows, for the curve
@@ -61,35 +61,24 @@ class ImageModels:
 
     Shifts along both axes are built into layers, turns and mirrors are averaged over. Another
     group is averaged over as a whole.
-
-    Args:
-        seen: What to fit to.
-        outside: What to compare on.
-        seed: Of weights, batches and random motions.
-        told: Makes what is called after each epoch, from words.
     """
 
     def __init__(
-        self, seen: ImageData, outside: ImageData, seed: int, told: Callable[[str], Told]
+        self, seen: ImageData, outside: ImageData, seed: int, report: Callable[[str], ReportEpoch]
     ) -> None:
-        self._seen, self._outside, self._seed, self._told = seen, outside, seed, told
+        self._seen, self._outside, self._seed, self._report = seen, outside, seed, report
         self._free: dict[tuple[int, int], nn.Module] = {}
 
     def of(self, claim: Motions | LayerClaim, *, curve: bool = False) -> FittedModel:
-        """The model of a claim.
-
-        Args:
-            claim: What it shall have.
-            curve: Whether to fit to fewer rows as well, where that does not take long.
-        """
+        """The model of a claim."""
         model, spec = self._fitted(claim, self._seen)
         free = self._free_one(claim, self._seen)
-        strict_said, free_said = (outputs_of(one, self._outside.x) for one in (model, free))
-        strict, without = self._losses(strict_said), self._losses(free_said)
+        strict_outputs, free_outputs = (outputs_of(one, self._outside.x) for one in (model, free))
+        strict, without = self._losses(strict_outputs), self._losses(free_outputs)
         constant = self._losses(self._seen.constant.expand(len(self._outside.x), -1))
         gap = strict - without
         classes = self._seen.task == "classification"
-        told = ModelComparison(
+        comparison = ModelComparison(
             "cross-entropy" if classes else "mean squared error",
             float(strict.mean()),
             float(without.mean()),
@@ -97,12 +86,12 @@ class ImageModels:
             float(gap.std() / len(gap) ** 0.5),
             len(gap),
             len(self._seen.x),
-            self._accuracy(strict_said) if classes else None,
-            self._accuracy(free_said) if classes else None,
+            self._accuracy(strict_outputs) if classes else None,
+            self._accuracy(free_outputs) if classes else None,
         )
         if curve and len(self._seen.x) * self._seen.x.shape[1] <= _LARGEST_CURVE:
-            told = replace(told, curve=self._curve(claim, told))
-        return FittedModel(model, spec, told, self._error(model, claim))
+            comparison = replace(comparison, curve=self._curve(claim, comparison))
+        return FittedModel(model, spec, comparison, self._error(model, claim))
 
     def _curve(
         self, claim: Motions | LayerClaim, whole: ModelComparison
@@ -120,9 +109,9 @@ class ImageModels:
     def _fitted(
         self, claim: Motions | LayerClaim, rows: ImageData
     ) -> tuple[nn.Module, dict[str, Any]]:
-        told = self._told(claim.name)
+        report = self._report(claim.name)
         if isinstance(claim, LayerClaim):
-            network, spec, _ = fit_image_network(rows, claim.paths, self._seed, told=told)
+            network, spec, _ = fit_image_network(rows, claim.paths, self._seed, report=report)
             return network, spec
         if claim.is_usual and claim.parts >= SHIFTS:
             large = working_grid(*rows.image[1:])[0] > 1 and rows.target is None
@@ -132,13 +121,13 @@ class ImageModels:
                 turned = about_centre(claim, rows)
                 augment = partial(moved_together, turned, make_generator(self._seed))
             network, spec, _ = fit_image_network(
-                rows, STRICT, self._seed, averaged=averaged, augment=augment, told=told
+                rows, STRICT, self._seed, averaged=averaged, augment=augment, report=report
             )
             return network, spec
         symmetry = claim.symmetry(rows)
         augment = partial(moved_together, symmetry, make_generator(self._seed))
         network, inner, _ = fit_image_network(
-            rows, LAST_FREE, self._seed, augment=augment, told=told
+            rows, LAST_FREE, self._seed, augment=augment, report=report
         )
         model = Symmetrised(network, symmetry, generator=self._seed).eval()
         return model, {"kind": "symmetrised", "model": inner, "seed": self._seed}
@@ -153,16 +142,16 @@ class ImageModels:
         ways = ways if rows.target is None else [LAST_FREE]
         key = len(rows.x), len(ways)
         if key not in self._free:
-            told = self._told("a network with free layers")
-            fits = [fit_image_network(rows, paths, self._seed, told=told) for paths in ways]
+            report = self._report("a network with free layers")
+            fits = [fit_image_network(rows, paths, self._seed, report=report) for paths in ways]
             self._free[key] = min(fits, key=lambda fit: fit[2])[0]
         return self._free[key]
 
-    def _losses(self, said: Tensor) -> Tensor:
-        return sample_losses(said, self._outside.y, self._outside.task)
+    def _losses(self, outputs: Tensor) -> Tensor:
+        return sample_losses(outputs, self._outside.y, self._outside.task)
 
-    def _accuracy(self, said: Tensor) -> float:
-        return float((said.argmax(1) == self._outside.y).double().mean())
+    def _accuracy(self, outputs: Tensor) -> float:
+        return float((outputs.argmax(1) == self._outside.y).double().mean())
 
     @torch.no_grad()
     def _error(self, model: nn.Module, claim: Motions | LayerClaim) -> float | None:
@@ -170,10 +159,10 @@ class ImageModels:
         if not isinstance(claim, Motions):
             return None
         rows = self._outside.x[:_ERROR_ROWS]
-        said, size, off = outputs_of(model, rows), 0.0, 0.0
+        outputs, size, off = outputs_of(model, rows), 0.0, 0.0
         rng = make_generator(self._seed)
         for _ in range(_ERROR_DRAWS):
-            x, y = moved_together(claim.symmetry(self._seen), rng, rows, said)
+            x, y = moved_together(claim.symmetry(self._seen), rng, rows, outputs)
             off += float((outputs_of(model, x) - y).square().sum())
-            size += float(said.square().sum())
+            size += float(outputs.square().sum())
         return float((off / max(size, 1e-300)) ** 0.5)

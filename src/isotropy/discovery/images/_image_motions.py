@@ -9,12 +9,7 @@ import torch
 from torch import Tensor
 
 from isotropy.discovery.images._image_data import ImageData
-from isotropy.discovery.images._point_motions import (
-    HALF_TURN,
-    LEFT_RIGHT,
-    TOP_BOTTOM,
-    TURN,
-)
+from isotropy.discovery.images._point_motions import HALF_TURN, LEFT_RIGHT, TOP_BOTTOM, TURN
 from isotropy.groups import GridFlips, GridTurns, Group, Trivial, Z, p4, p4m, parse_group
 from isotropy.reps import Scalar, Symmetry, V
 
@@ -41,8 +36,9 @@ class Motions:
         method: Why it was tried.
 
     Example:
+        >>> from isotropy.data import load
         >>> import numpy as np
-        >>> data = ImageData.of(np.random.rand(90, 1, 5, 6), np.arange(90) % 3, None, None)
+        >>> data = ImageData.of(load((np.random.rand(90, 1, 5, 6), np.arange(90) % 3)))
         >>> [str(motions.group) for motions in usual_motions(data)][:3]
         ['Z(5)*Z(6)', 'Z(5)*Trivial(6)', 'Trivial(5)*Z(6)']
     """
@@ -191,13 +187,7 @@ def outcome(data: ImageData) -> str:
 
 
 def moved_at_random(symmetry: Symmetry, rng: torch.Generator, x: Tensor) -> Tensor:
-    """Each row moved by an element of its own.
-
-    Args:
-        symmetry: A group of permutations and its action on rows.
-        rng: Draws the elements.
-        x: Rows, shape (N, d_in).
-    """
+    """Each row moved by an element of its own."""
     return _moved(x, _drawn(symmetry, rng, len(x)))
 
 

@@ -23,7 +23,7 @@ from isotropy.discovery.images._image_network import (
 )
 from isotropy.discovery.images._train_classifier import (
     Augment,
-    Told,
+    ReportEpoch,
     kept_apart,
     outputs_of,
     train_network,
@@ -58,13 +58,7 @@ def network_spec(
 
 
 def made_image_network(spec: dict[str, Any], data: ImageData | None, seed: int) -> ImageNetwork:
-    """A network at random, in the units of these images.
-
-    Args:
-        spec: As ``network_spec`` has it.
-        data: What means and scales of channels are taken from; None to leave them at 0 and 1.
-        seed: Of the weights.
-    """
+    """A network at random, in the units of these images."""
     arguments = {name: value for name, value in spec.items() if name != "kind"}
     with torch.random.fork_rng([]):
         torch.set_rng_state(make_generator(seed).get_state())
@@ -92,27 +86,19 @@ def fit_image_network(
     group: PointGroup = "p4",
     averaged: Collection[str] = (),
     augment: Augment | None = None,
-    told: Told | None = None,
+    report: ReportEpoch | None = None,
 ) -> tuple[ImageNetwork, dict[str, Any], float]:
     """Train a network with these paths.
-
-    Args:
-        data: What to train on.
-        paths: The paths of each layer.
-        seed: Of weights, held-out rows and batches: networks with one seed see the same.
-        group: The point group of "group_conv".
-        averaged: Motions that the network is averaged over in evaluation mode.
-        augment: Moves a batch of rows, and targets that are images, at random.
-        told: Called after each epoch.
 
     Returns:
         The network in evaluation mode, its description, and its loss on held-out rows.
 
     Example:
+        >>> from isotropy.data import load
         >>> import numpy as np
         >>> y = np.arange(120) % 2
         >>> x = y[:, None, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 4, 4))
-        >>> data = ImageData.of(x, y, None, None)
+        >>> data = ImageData.of(load((x, y)))
         >>> network, spec, loss = fit_image_network(data, [["conv"]] * 4, 0)
         >>> spec["paths"], loss < 0.3
         ([['conv'], ['conv'], ['conv'], ['conv']], True)
@@ -120,7 +106,7 @@ def fit_image_network(
     spec = network_spec(data, paths, group, averaged)
     network = made_image_network(spec, data, seed)
     loss = train_network(
-        network, network.head, data, make_generator(seed), augment=augment, told=told
+        network, network.head, data, make_generator(seed), augment=augment, report=report
     )
     return network, spec, loss
 
@@ -129,11 +115,6 @@ def gone_on(network: ImageNetwork, data: ImageData, seed: int) -> tuple[ImageNet
     """A network that goes on from a trained one, free of the motions that this is averaged over.
 
     It knows what the symmetric network has learned, and unlearns the symmetry where that helps.
-
-    Args:
-        network: The trained network.
-        data: What to go on with.
-        seed: Of held-out rows and batches: the same rows are held out.
 
     Returns:
         The network in evaluation mode, and its loss on held-out rows.
@@ -147,7 +128,9 @@ def gone_on(network: ImageNetwork, data: ImageData, seed: int) -> tuple[ImageNet
     return free, loss
 
 
-def fit_pixels(data: ImageData, seed: int, told: Told | None = None) -> tuple[nn.Module, float]:
+def fit_pixels(
+    data: ImageData, seed: int, report: ReportEpoch | None = None
+) -> tuple[nn.Module, float]:
     """A network of plain pixels, on the same grid as the others, and its loss on held-out rows."""
     _, height, width = data.image
     _, size = working_grid(height, width)
@@ -155,7 +138,7 @@ def fit_pixels(data: ImageData, seed: int, told: Told | None = None) -> tuple[nn
         torch.set_rng_state(make_generator(seed).get_state())
         network = _PixelNetwork(data.image, size, data.outputs)
     network.x_mean, network.x_scale = channel_units(data.maps)
-    return network, train_network(network, network.head, data, make_generator(seed), told=told)
+    return network, train_network(network, network.head, data, make_generator(seed), report=report)
 
 
 def fit_linear(data: ImageData, seed: int) -> tuple[nn.Module, float]:
@@ -180,8 +163,8 @@ def fit_linear(data: ImageData, seed: int) -> tuple[nn.Module, float]:
         damped = gram.clone()
         damped.diagonal().add_(ridge * len(phi))
         weight = torch.linalg.solve(damped, moment)
-        said = (network.features(data.x[held]).double() - middle) @ weight + offset
-        loss = float(sample_losses(said, data.y[held], data.task).mean())
+        predictions = (network.features(data.x[held]).double() - middle) @ weight + offset
+        loss = float(sample_losses(predictions, data.y[held], data.task).mean())
         if loss < best:
             best, kept = loss, weight
     with torch.no_grad():
@@ -220,11 +203,6 @@ def rivals(
 
     A claim about turns is thus held against networks that have learned as much as one can that
     commutes with shifts, and not just against free ones, that may have learned little.
-
-    Args:
-        fitted: All predictors fitted so far.
-        parts: What the motions of the claim are made of.
-        depth: How many layers they are claimed for.
 
     Returns:
         The rivals, each once, the best first.

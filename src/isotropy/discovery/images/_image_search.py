@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from isotropy._run import ProgressCallback, Step
 from isotropy.discovery._findings import Findings
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
-from isotropy.discovery.confirming._joint_correction import joint_p_values
+from isotropy.discovery.confirming._joint_correction import jointly_corrected
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_findings import image_finding, image_notes, tried_line
@@ -30,7 +30,7 @@ from isotropy.discovery.images._image_predictors import (
 from isotropy.discovery.images._layer_claims import LayerClaim, LayerProposals, propose_layers
 from isotropy.discovery.images._layer_errors import layer_errors
 from isotropy.discovery.images._motion_predictors import MotionPredictors
-from isotropy.discovery.images._train_classifier import Told
+from isotropy.discovery.images._train_classifier import ReportEpoch
 
 _MOST_FITTED, _MOST_TESTED, _MOST_LOOKED_AT = 4000, 1500, 2000
 _MAP_PIXELS, _FEWEST_MAPS = 400_000, 300  # targets that are images: every pixel is a number
@@ -41,7 +41,7 @@ _GENEROUS = 3  # a motion is tested where it costs up to so many margins on rows
 _STAGES = 5
 
 Claim: TypeAlias = Motions | LayerClaim
-Surely: TypeAlias = tuple[Claim, ClaimTest]
+Tested: TypeAlias = tuple[Claim, ClaimTest]
 
 
 class ImageSearch:
@@ -49,15 +49,6 @@ class ImageSearch:
 
     ``stages`` are to be done in order. Any of them may be left out or broken off, by whatever
     exception; ``so_far`` gives what is sure then.
-
-    Args:
-        data: Images and targets.
-        candidates: Groups of permutations of the pixels to try as well.
-        margin: The largest cost that still counts as a symmetry.
-        level: The chance of confirming anything false.
-        seed: Of splits, networks and random group elements.
-        tell: Told what is being done.
-        some_layers: Whether claims about the first layers of a network alone are findings.
 
     Raises:
         ValueError: If there are too few rows, or a candidate does not permute pixels.
@@ -76,7 +67,7 @@ class ImageSearch:
     ) -> None:
         self.started = time.perf_counter()
         self.data, self.margin, self.level, self.seed = data, margin, level, seed
-        self._tell = tell or (lambda step: None)
+        self._tell = tell or (lambda _step: None)
         self.some_layers = some_layers
         units = len(data.x) if data.groups is None else len(np.unique(data.groups))
         shares = _THIRDS if units < _FEW_ROWS else _MORE_TO_FIT
@@ -98,7 +89,7 @@ class ImageSearch:
         self._promising: list[Claim] = []
         self._dropped: dict[str, float | None] = {}
         self._unknown: set[str] = set()
-        self._surely: tuple[Surely, ...] | None = None
+        self._tested_motions: tuple[Tested, ...] | None = None
         self._models: dict[str, FittedModel] = {}
 
     def stages(self, fit_models: bool) -> list[tuple[str, Callable[[], None], bool]]:
@@ -146,7 +137,7 @@ class ImageSearch:
         self.layers = propose_layers(self.found_on, self.seed, self._learning)
         fits = self.predictors.fits
         network, _, loss = fit_image_network(
-            self.fitted, FREE, self.seed + 1, told=self._epochs(2, "a network with free layers")
+            self.fitted, FREE, self.seed + 1, report=self._epochs(2, "a network with free layers")
         )
         fits.append(FittedPredictor("network with free layers", network, loss))
         self.layers = self.layers.with_errors(layer_errors(network, self.predictors.apart.maps))
@@ -163,13 +154,8 @@ class ImageSearch:
     def confirm(self) -> None:
         """Test what is promising on the third part of the rows."""
         self._stage(3, "confirming motions of images")
-        claims = list(self._promising)
-        tests = [self._tested(claim) for claim in claims]
-        adjusted = joint_p_values(tests)
-        self._surely = tuple(
-            (claim, replace(test, adjusted_p_value=float(p)))
-            for claim, test, p in zip(claims, tests, adjusted, strict=True)
-        )
+        tests = jointly_corrected([self._tested(claim) for claim in self._promising])
+        self._tested_motions = tuple(zip(self._promising, tests, strict=True))
 
     def fit_models(self) -> None:
         """Fit a model for each finding."""
@@ -192,7 +178,7 @@ class ImageSearch:
                 tried.append(f"{name}: unlike the images of the data, which say nothing of it")
             else:
                 tried.append(tried_line(name, method, cost, None, False))
-        tested = self._surely or ()
+        tested = self._tested_motions or ()
         tried += [
             tried_line(one.name, one.method, test.effect, test.adjusted_p_value, test.confirmed)
             for one, test in tested
@@ -205,17 +191,17 @@ class ImageSearch:
             model = self._models.get(claim.name)
             found.append(one if model is None else model.added_to(one))
         notes = image_notes(self.data, self.predictors, self.fitted, self.outside)
-        if self._surely is not None and not self.some_layers:
+        if self._tested_motions is not None and not self.some_layers:
             notes += [
                 f"of a network: {claim.name}"
-                for claim, test in self._surely
+                for claim, test in self._tested_motions
                 if test.confirmed and isinstance(claim, LayerClaim) and claim.depth < DEPTH
             ]
         return Findings(found, tried, time.perf_counter() - self.started, notes)
 
-    def _reported(self) -> list[Surely]:
+    def _reported(self) -> list[Tested]:
         """What no other claim contains: motions first, the largest group first."""
-        sure = [pair for pair in self._surely or () if pair[1].confirmed]
+        sure = [pair for pair in self._tested_motions or () if pair[1].confirmed]
         motions = [(one, test) for one, test in sure if isinstance(one, Motions)]
         motions = [(m, t) for m, t in motions if not any(m.is_within(o) for o, _ in motions)]
         motions.sort(key=lambda pair: -pair[0].order())
@@ -249,11 +235,11 @@ class ImageSearch:
     def _compared(self, claim: Claim, rows: ImageData) -> tuple[Tensor, list[Tensor]]:
         if isinstance(claim, Motions):
             return self.predictors.compared(claim, rows)
-        said = self.predictors.said
+        predictions = self.predictors.predictions
         others = rivals(self.predictors.fits, claim.parts, claim.depth)
         mine = FittedPredictor(claim.name, self._networks[claim.network], 0.0)
         losses = self.predictors.losses(mine.predict(rows.x), rows)
-        return losses, [self.predictors.losses(said(other, rows), rows) for other in others]
+        return losses, [self.predictors.losses(predictions(other, rows), rows) for other in others]
 
     def _deepest(self, claims: Sequence[LayerClaim]) -> LayerClaim | None:
         """The boldest claim that costs little on rows held out of the training, if there is one.
@@ -275,15 +261,15 @@ class ImageSearch:
     def _fit_strict(self, claim: LayerClaim) -> None:
         if claim.network in self._networks:
             return
-        told = self._epochs(2, claim.name)
-        network, _, loss = fit_image_network(self.fitted, claim.paths, self.seed + 1, told=told)
+        report = self._epochs(2, claim.name)
+        network, _, loss = fit_image_network(self.fitted, claim.paths, self.seed + 1, report=report)
         self.predictors.fits.append(
             FittedPredictor(claim.name, network, loss, claim.parts, claim.depth)
         )
         self._networks[claim.network] = network
 
     def _is_promising(self, claim: LayerClaim) -> bool:
-        """Whether a claim is worth a test, told from rows that no test will see."""
+        """Whether a claim is worth a test, judged on rows that no test will see."""
         rows = self.predictors.apart
         losses, others = self._compared(claim, rows)
         flat = self.predictors.constant_losses(rows).mean()
@@ -301,7 +287,7 @@ class ImageSearch:
     def _stage(self, done: int, words: str) -> None:
         self._tell(Step(done, _STAGES, words))
 
-    def _epochs(self, done: int, what: str) -> Told:
+    def _epochs(self, done: int, what: str) -> ReportEpoch:
         return lambda epoch, epochs: self._stage(done, f"{what}: epoch {epoch} of {epochs}")
 
     def _learning(self, what: str, step: Step) -> None:

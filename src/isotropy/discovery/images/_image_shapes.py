@@ -57,10 +57,6 @@ def image_shape(shape: tuple[int, ...]) -> ImageShape:
 
     The last axis are channels where there are 1, 3 or 4 of them and both others are larger.
 
-    Args:
-        shape: (rows, height, width), (rows, channels, height, width) or (rows, height, width,
-            channels).
-
     Raises:
         ValueError: If it is none of these, or images are too small.
     """

@@ -129,12 +129,7 @@ class LayerProposals:
     grid: tuple[int, int]
 
     def claims(self, path: ImagePath, within: int = DEPTH) -> list[LayerClaim]:
-        """The claims about a path, the boldest first; fewer layers where that costs too much.
-
-        Args:
-            path: "conv" or "group_conv".
-            within: The most layers to claim.
-        """
+        """The claims about a path, the boldest first; fewer layers where that costs too much."""
         learned = self.depths.get(path, 0)
         depth, found = min(learned, within), []
         while depth:
@@ -165,16 +160,13 @@ class LayerProposals:
         ]
 
 
-def propose_layers(data: ImageData, seed: int, told: Callable[[str, Step], None]) -> LayerProposals:
+def propose_layers(
+    data: ImageData, seed: int, report: Callable[[str, Step], None]
+) -> LayerProposals:
     """Learn the types of layers by the evidence, and claim the longest run from the first one on.
 
     For shifts a layer has a "factored" and a "conv" path, for turns of square images a
     "group_conv" path as well.
-
-    Args:
-        data: What to learn from.
-        seed: Of rows, weights and batches.
-        told: Called with words and a step, epoch by epoch.
     """
     some = data.at_most(_ROWS, seed)
     _, height, width = data.image
@@ -183,7 +175,7 @@ def propose_layers(data: ImageData, seed: int, told: Callable[[str, Step], None]
     for path, words in _SEARCHES.items():
         if path == "group_conv" and height != width:
             continue
-        network, learned = _learned_types(some, path, seed, partial(told, words))
+        network, learned = _learned_types(some, path, seed, partial(report, words))
         names = [f"layers.{k}" for k in range(DEPTH)]
         kinds = [learned.types[name].kind for name in names]
         depths[path] = next((k for k, kind in enumerate(kinds) if kind != path), DEPTH)
@@ -198,7 +190,7 @@ def propose_layers(data: ImageData, seed: int, told: Callable[[str, Step], None]
 
 
 def _learned_types(
-    data: ImageData, path: ImagePath, seed: int, told: Callable[[Step], None]
+    data: ImageData, path: ImagePath, seed: int, report: Callable[[Step], None]
 ) -> tuple[ImageNetwork, LayerwiseResult]:
     paths = [[*some, path] if path == "group_conv" else some for some in FREE]
     spec = network_spec(data, paths)
@@ -218,7 +210,7 @@ def _learned_types(
         steps="best",
         curvature={"subset": min(_CURVATURE_ROWS, len(data.x))},
         seed=seed,
-        progress=told,
+        progress=report,
     )
     return network, found
 

@@ -13,10 +13,6 @@ _IMAGES = 8
 def layer_errors(network: ImageNetwork, maps: Tensor) -> list[float] | None:
     """The contribution of each of the four layers to the error under translation.
 
-    Args:
-        network: A fitted network of classes.
-        maps: Images, shape (n, channels, height, width).
-
     Returns:
         A number for each layer; None where the network cannot be measured.
 

@@ -29,9 +29,9 @@ from isotropy.discovery.images._image_predictors import (
     gone_on,
     rivals,
 )
-from isotropy.discovery.images._moved_support import told_apart
+from isotropy.discovery.images._moved_support import distinguishability
 from isotropy.discovery.images._train_classifier import (
-    Told,
+    ReportEpoch,
     doubtful_losses,
     kept_apart,
     outputs_of,
@@ -41,9 +41,9 @@ from isotropy.reps import Symmetry
 STRICT: list[list[ImagePath]] = [["conv"]] * DEPTH
 LAST_FREE: list[list[ImagePath]] = [*STRICT[1:], FREE[-1]]
 _ELEMENTS = 16
-# moved images that are told apart better than that are not such as there are; of shifts, those that
-# cut things in two at the edges may be told
-_ALIKE, _SHIFTED_ALIKE = 0.6, 0.85
+# moved images that are distinguished better than that are not such as there are; of shifts, those
+# that cut things in two at the edges may be recognised
+_SIMILAR, _SHIFTED_SIMILAR = 0.6, 0.85
 _WELL = 0.5  # margins: a predictor with the symmetry that costs no more will do
 
 
@@ -51,18 +51,12 @@ class MotionPredictors:
     """All predictors fitted to the second part of the rows, and what they lose.
 
     Built without a symmetry are a network of convolutions whose last layer is free, which has
-    learned nearly all that one of convolutions alone can, a network of plain pixels and, for
+    learned almost all that one of convolutions alone can, a network of plain pixels and, for
     numbers, a linear map. Where these do not do, networks that have a symmetry are trained, on
     images moved at random and averaged over the motions; beside each of them stands one that goes
     on from it without the symmetry. Such networks speak for a symmetry only where moved images
     look like those of the data: that a network which mirrors every digit tells digits does not say
     that the mirror image of a digit is the same digit.
-
-    Args:
-        fitted: Rows to fit to.
-        margin: The largest cost that counts as a symmetry.
-        seed: Of networks, motions and held-out rows.
-        told: Makes what is called after each epoch, from words.
 
     Attributes:
         fits: The predictors.
@@ -71,25 +65,23 @@ class MotionPredictors:
     """
 
     def __init__(
-        self,
-        fitted: ImageData,
-        margin: float,
-        seed: int,
-        told: Callable[[str], Told],
+        self, fitted: ImageData, margin: float, seed: int, report: Callable[[str], ReportEpoch]
     ) -> None:
         self._fitted, self._margin = fitted, margin
-        self._seed, self._told = seed, told
+        self._seed, self._report = seed, report
         self.fits: list[FittedPredictor] = []
         self.apart = fitted.rows(kept_apart(fitted, make_generator(seed))[1])
-        self._alike: dict[str, bool] = {}
-        self._said: dict[tuple[int, int], Tensor] = {}
+        self._similar: dict[str, bool] = {}
+        self._predicted: dict[tuple[int, int], Tensor] = {}
         self._built: set[frozenset[str]] = set()
         self.strict: dict[int, ImageNetwork] = {}
 
     def fit_free(self) -> None:
         """Fit those without a symmetry, and the one with all shifts."""
         if self._fitted.target is None:
-            network, loss = fit_pixels(self._fitted, self._seed, self._told("a network of pixels"))
+            network, loss = fit_pixels(
+                self._fitted, self._seed, self._report("a network of pixels")
+            )
             self.fits.append(FittedPredictor("network of pixels", network, loss))
         if self._fitted.task == "regression":
             network, loss = fit_linear(self._fitted, self._seed)
@@ -101,21 +93,16 @@ class MotionPredictors:
         shrink = working_grid(*self._fitted.image[1:])[0]
         phases = (PHASES,) if depth == DEPTH and shrink > 1 and self._fitted.target is None else ()
         network, _, loss = fit_image_network(
-            self._fitted, paths, self._seed, averaged=phases, told=self._told(kind)
+            self._fitted, paths, self._seed, averaged=phases, report=self._report(kind)
         )
         self.fits.append(FittedPredictor(kind, network, loss, SHIFTS, depth))
         self.strict[depth] = network
 
     def build_for(self, motions: Motions, shifted: bool) -> None:
-        """Train a network with a symmetry, where those that there are do not speak for it.
-
-        Args:
-            motions: The symmetry: turns and mirrors, with all shifts or none.
-            shifted: Whether shifts cost little, so that all layers may be convolutions.
-        """
+        """Train a network with a symmetry, where those that there are do not speak for it."""
         wanted = motions.parts | (SHIFTS if shifted else frozenset())
         about = motions.about_centre
-        if not about or wanted in self._built or not self.is_alike(motions):
+        if not about or wanted in self._built or not self.is_similar(motions):
             return
         if not SHIFTS.isdisjoint(motions.parts) and not shifted:
             return
@@ -132,7 +119,7 @@ class MotionPredictors:
             self._seed,
             averaged=about | phases,
             augment=partial(moved_together, turned, make_generator(self._seed)),
-            told=self._told(motions.name),
+            report=self._report(motions.name),
         )
         parts = about | (SHIFTS if shifted else frozenset())
         kind = f"network with {motions.name}"
@@ -154,17 +141,19 @@ class MotionPredictors:
         """
         if not motions.is_usual or not motions.about_centre or self._fitted.target is not None:
             return True
-        return not SHIFTS.isdisjoint(motions.parts) or self.is_alike(motions)
+        return not SHIFTS.isdisjoint(motions.parts) or self.is_similar(motions)
 
-    def is_alike(self, motions: Motions) -> bool:
+    def is_similar(self, motions: Motions) -> bool:
         """Whether moved images look like those of the data."""
-        if motions.name not in self._alike:
+        if motions.name not in self._similar:
             still = SHIFTS.isdisjoint(motions.parts)
-            apart = told_apart(self._fitted, motions, self._seed, wherever=still)
+            apart = distinguishability(self._fitted, motions, self._seed, wherever=still)
             # three times the error of ranking half of the rows, where these are few
             least = 0.5 + 3 / sqrt(3 * len(self._fitted.x))
-            self._alike[motions.name] = apart < max(_ALIKE if still else _SHIFTED_ALIKE, least)
-        return self._alike[motions.name]
+            self._similar[motions.name] = apart < max(
+                _SIMILAR if still else _SHIFTED_SIMILAR, least
+            )
+        return self._similar[motions.name]
 
     def compared(self, motions: Motions, rows: ImageData) -> tuple[Tensor, list[Tensor]]:
         """The losses of a predictor that has the symmetry, and those of its rivals.
@@ -180,11 +169,11 @@ class MotionPredictors:
             if chosen is None or float(average.mean()) < self._mean(chosen):
                 chosen = None
         if chosen is None:
-            said = self._averaged(others[0], motions, rows)
+            predictions = self._averaged(others[0], motions, rows)
         else:
-            said = self.said(chosen, rows)
-        losses = [self.losses(self.said(other, rows), rows) for other in others]
-        return self.losses(said, rows), losses
+            predictions = self.predictions(chosen, rows)
+        losses = [self.losses(self.predictions(other, rows), rows) for other in others]
+        return self.losses(predictions, rows), losses
 
     def rivals(self, motions: Motions) -> list[FittedPredictor]:
         """For each part of a motion, the best predictor built without it."""
@@ -203,26 +192,26 @@ class MotionPredictors:
         ]
         return max(costs, default=None)
 
-    def losses(self, said: Tensor, rows: ImageData) -> Tensor:
+    def losses(self, predictions: Tensor, rows: ImageData) -> Tensor:
         """The loss of each row; of classes, no surer than the rows held out allow."""
         if rows.task == "regression":
-            return sample_losses(said, rows.y, rows.task)
-        return doubtful_losses(said, rows.y, self._fitted.constant, len(self.apart.x))
+            return sample_losses(predictions, rows.y, rows.task)
+        return doubtful_losses(predictions, rows.y, self._fitted.constant, len(self.apart.x))
 
     def constant_losses(self, rows: ImageData) -> Tensor:
         """Those of a constant prediction."""
         constant = self._fitted.constant.expand(len(rows.x), -1)
         return sample_losses(constant, rows.y, rows.task)
 
-    def said(self, one: FittedPredictor, rows: ImageData) -> Tensor:
+    def predictions(self, one: FittedPredictor, rows: ImageData) -> Tensor:
         """What a predictor gives for some rows; it is asked once."""
         key = id(one), id(rows)
-        if key not in self._said:
-            self._said[key] = one.predict(rows.x)
-        return self._said[key]
+        if key not in self._predicted:
+            self._predicted[key] = one.predict(rows.x)
+        return self._predicted[key]
 
     def _symmetric(self, motions: Motions) -> list[FittedPredictor]:
-        if not motions.is_usual or not self.is_alike(motions):
+        if not motions.is_usual or not self.is_similar(motions):
             return []
         return [one for one in self.fits if one.parts >= motions.parts and one.depth == DEPTH]
 
@@ -232,7 +221,7 @@ class MotionPredictors:
         return group_average(predict, symmetry, rows.x, elements=_ELEMENTS, generator=self._seed)
 
     def _mean(self, one: FittedPredictor) -> float:
-        return float(self.losses(self.said(one, self.apart), self.apart).mean())
+        return float(self.losses(self.predictions(one, self.apart), self.apart).mean())
 
     def _cost_of(self, one: FittedPredictor, rival: FittedPredictor) -> float:
         flat = float(self.constant_losses(self.apart).mean())

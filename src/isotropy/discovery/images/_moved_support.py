@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isotropy._run import generator as make_generator
+from isotropy.data import load
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import Motions, moved_at_random
 from isotropy.discovery.images._image_network import DEPTH, ImagePath, working_grid
@@ -19,31 +20,26 @@ _HIDDEN, _STEPS, _BATCH, _RATE = 64, 250, 128, 3e-3
 _CONVOLUTIONS: list[list[ImagePath]] = [["conv"]] * DEPTH
 
 
-def told_apart(data: ImageData, motions: Motions, seed: int, *, wherever: bool = False) -> float:
-    """How well images are told from moved ones: the chance of ranking a pair of them right.
+def distinguishability(
+    data: ImageData, motions: Motions, seed: int, *, wherever: bool = False
+) -> float:
+    """How well images are distinguished from moved ones: the chance of ranking a pair right.
 
     One half where nobody can tell, so that a predictor with the symmetry is asked about images such
     as there are; much more where motions lead to images that the data do not have, of which nothing
     is known. The identity is among the motions, so that of a group of n elements the most is
     1 − 1/(2n): three quarters for a mirror.
 
-    Args:
-        data: Images.
-        motions: What moves them.
-        seed: Of motions, weights and batches.
-        wherever: Whether things may lie anywhere in an image: then a network of convolutions is
-            asked, too, and the better of the two counts.
-
     Example:
         >>> import numpy as np
         >>> from isotropy.discovery.images._image_motions import usual_motions
         >>> x = np.random.default_rng(0).normal(size=(400, 6, 6))
         >>> noise, bright = (
-        ...     ImageData.of(images, np.arange(400) % 2, None, None)
+        ...     ImageData.of(load((images, np.arange(400) % 2)))
         ...     for images in (x, x + 3 * np.eye(6))
         ... )
         >>> mirror = usual_motions(noise)[3]
-        >>> told_apart(noise, mirror, 0) < 0.6, told_apart(bright, mirror, 0) > 0.7
+        >>> distinguishability(noise, mirror, 0) < 0.6, distinguishability(bright, mirror, 0) > 0.7
         (True, True)
     """
     some = data.at_most(_ROWS, seed).x
@@ -93,7 +89,7 @@ def _by_convolutions(
     x = torch.cat([images[:half], moved[:half]]).unflatten(1, data.image)
     # an image and what becomes of it are on the same side
     pairs = np.tile(np.arange(half), 2)
-    asked = ImageData.of(x.numpy(), np.arange(2).repeat(half), None, pairs)
+    asked = ImageData.of(load((x.numpy(), np.arange(2).repeat(half)), groups=pairs))
     network = fit_image_network(asked, _CONVOLUTIONS, seed)[0]
     first, second = (outputs_of(network, rows[half:]).diff(dim=1)[:, 0] for rows in (images, moved))
     return first, second

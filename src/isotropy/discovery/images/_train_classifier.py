@@ -1,4 +1,4 @@
-"""Training a small network: a falling step, stopped where held-out rows are told best."""
+"""Training a small network: a falling step, stopped where the held-out loss is least."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST, _PATIENCE = 80, 25  # epochs
 _RATE, _MAP_RATE, _DECAY = 3e-3, 8e-3, 0.1
 _COLDEST, _HOTTEST, _TEMPERATURES = 0.5, 5.0, 24
 
-Told = Callable[[int, int], None]
+ReportEpoch = Callable[[int, int], None]
 Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
@@ -33,7 +33,7 @@ def train_network(
     rng: torch.Generator,
     *,
     augment: Augment | None = None,
-    told: Told | None = None,
+    report: ReportEpoch | None = None,
     share: float = 1.0,
 ) -> float:
     """Train a network in place, and bring its logits to the temperature that suits unseen rows.
@@ -43,23 +43,15 @@ def train_network(
     them best; where they are numbers, the network is trained in standard units, and has to be
     able to ``rescale``.
 
-    Args:
-        network: From rows of pixels to logits or numbers.
-        head: Its last layer.
-        data: What to train on.
-        rng: Draws held-out rows and batches.
-        augment: Moves a batch of rows, and targets that are images, at random.
-        told: Called with the number of epochs done and that of all.
-        share: How much of the usual schedule to go through, with steps as much smaller.
-
     Returns:
         The mean loss on the held-out rows.
 
     Example:
+        >>> from isotropy.data import load
         >>> import numpy as np
         >>> y = np.arange(200) % 2
         >>> x = y[:, None, None, None] + 0.3 * np.random.default_rng(0).normal(size=(200, 1, 4, 4))
-        >>> data = ImageData.of(x, y, None, None)
+        >>> data = ImageData.of(load((x, y)))
         >>> network = nn.Linear(16, 2)
         >>> loss = train_network(network, network, data, torch.Generator().manual_seed(0))
         >>> loss < 0.3  # without any training, at least log 2
@@ -97,8 +89,8 @@ def train_network(
         waited += 1
         if reached < best:
             best, kept, waited = reached, _copied(network), 0
-        if told is not None:
-            told(epoch + 1, epochs)
+        if report is not None:
+            report(epoch + 1, epochs)
         if waited > _PATIENCE or best < enough:
             break
     network.load_state_dict(kept)
@@ -110,14 +102,14 @@ def train_network(
     return float(sample_losses(outputs_of(network, data.x[held]), data.y[held], data.task).mean())
 
 
-def _loss(said: Tensor, wanted: Tensor, squares: bool) -> Tensor:
+def _loss(outputs: Tensor, wanted: Tensor, squares: bool) -> Tensor:
     if squares:
-        return functional.mse_loss(said, wanted.to(said.dtype))
-    return functional.cross_entropy(said, wanted)
+        return functional.mse_loss(outputs, wanted.to(outputs.dtype))
+    return functional.cross_entropy(outputs, wanted)
 
 
-def _mean_loss(said: Tensor, wanted: Tensor, squares: bool) -> float:
-    return float(_loss(said.expand(len(wanted), -1), wanted, squares))
+def _mean_loss(outputs: Tensor, wanted: Tensor, squares: bool) -> float:
+    return float(_loss(outputs.expand(len(wanted), -1), wanted, squares))
 
 
 def _flat(wanted: Tensor, data: ImageData) -> Tensor:
@@ -142,39 +134,33 @@ def outputs_of(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return torch.cat([network(part.float()).double() for part in x.split(512)])
 
 
-def doubtful_losses(said: Tensor, y: Tensor, constant: Tensor, seen: int) -> Tensor:
+def doubtful_losses(outputs: Tensor, y: Tensor, constant: Tensor, seen: int) -> Tensor:
     """Losses of a predictor that is no surer than the rows that it was chosen by allow.
 
-        p(y|x) = (1 − ε) softmax(said) + ε softmax(constant),   ε = 1 / (seen + 2)
+        p(y|x) = (1 − ε) softmax(outputs) + ε softmax(constant),   ε = 1 / (seen + 2)
 
     After so many rows without an error, the next may still be one (Laplace's rule of succession).
     A single row that is wrong and sure of it would otherwise outweigh all others in a test.
 
-    Args:
-        said: Logits, shape (n, classes).
-        y: Classes, shape (n,).
-        constant: The logits of a constant prediction, shape (classes,).
-        seen: How many rows the predictor was chosen by.
-
     Example:
-        >>> said, constant = torch.tensor([[50.0, -50.0]]), torch.zeros(2)
-        >>> doubtful_losses(said, torch.tensor([1]), constant, 98)
+        >>> outputs, constant = torch.tensor([[50.0, -50.0]]), torch.zeros(2)
+        >>> doubtful_losses(outputs, torch.tensor([1]), constant, 98)
         tensor([5.2983], dtype=torch.float64)
     """
     doubt = 1 / (seen + 2)
-    sure = (1 - doubt) * said.double().softmax(1) + doubt * constant.double().softmax(0)
+    sure = (1 - doubt) * outputs.double().softmax(1) + doubt * constant.double().softmax(0)
     return functional.nll_loss(sure.log(), y, reduction="none")
 
 
 @torch.no_grad()
-def _tempered(head: nn.Linear, said: Tensor, y: Tensor) -> float:
+def _tempered(head: nn.Linear, outputs: Tensor, y: Tensor) -> float:
     """Divide the last layer by the best temperature; the loss that is left."""
     tried = torch.logspace(0, 1, _TEMPERATURES, base=_HOTTEST / _COLDEST, dtype=torch.float64)
     tried = torch.cat([torch.ones(1, dtype=torch.float64), _COLDEST * tried])
-    # rows that are all told right ask for no end of confidence, for which a single error then pays
-    least = _ENOUGH * log(said.shape[1])
+    # rows that are all classified right ask for endless confidence, for which one error then pays
+    least = _ENOUGH * log(outputs.shape[1])
     losses = [
-        float(functional.cross_entropy(said / t, y)) + (least if t < 1 else 0.0) for t in tried
+        float(functional.cross_entropy(outputs / t, y)) + (least if t < 1 else 0.0) for t in tried
     ]
     best = min(range(len(losses)), key=losses.__getitem__)
     for parameter in head.parameters():

@@ -19,9 +19,9 @@ from isotropy.discovery.permutations._permutation_claim import (
     PermutationClaim,
     confirm_permutations,
 )
-from isotropy.discovery.permutations._proposals import Proposal, _with_outputs
+from isotropy.discovery.permutations._proposals import GroupProposal, _with_outputs
 
-_SURELY = 2.0  # standard errors
+_SIGNIFICANT = 2.0  # standard errors
 _ELEMENTS = 64
 
 
@@ -36,23 +36,13 @@ def held_against_subgroups(
     level: float,
     seed: int,
 ) -> list[PermutationClaim]:
-    """The claims, each replaced by shifts within it whose network surely does better.
+    """The claims, each replaced by shifts within it whose network does significantly better.
 
     A free predictor of few rows may have learned a part that has more symmetry than the task, the
     linear one of a filter, say. A network with shifts alone learns the rest from the same rows: if
     it is better by more than the margin, than a network with the larger group and than the free
     predictor averaged over that, the larger group does not hold. Only where the free predictor
     leaves more than the margin.
-
-    Args:
-        claims: Those that are confirmed.
-        free: The predictor that they were confirmed with.
-        seen: The rows to fit networks to.
-        outside: The rows to compare them on, which no other part has seen.
-        data: All of the data, for names.
-        margin: The largest cost that counts as a symmetry.
-        level: Of the tests.
-        seed: Of networks and random elements.
     """
     if free.share_left(outside.x, outside.y, outside.task) <= margin:
         return list(claims)
@@ -72,8 +62,8 @@ def held_against_subgroups(
                 seed=seed,
             )
             with torch.no_grad():
-                said = model(outside.x.to(model.x_mean)).double()
-            losses[id(claim)] = sample_losses(said, outside.y, outside.task).numpy()
+                predictions = model(outside.x.to(model.x_mean)).double()
+            losses[id(claim)] = sample_losses(predictions, outside.y, outside.task).numpy()
         return losses[id(claim)]
 
     found = []
@@ -82,11 +72,11 @@ def held_against_subgroups(
         smaller_ones = _shifts_within(claim.group)
         averaged = _averaged_losses(claim, free, outside, seed) if smaller_ones else flat
         for group in smaller_ones:
-            proposal = Proposal(group, claim.proposal.method, claim.proposal.chance)
+            proposal = GroupProposal(group, claim.proposal.method, claim.proposal.chance)
             smaller = PermutationClaim.of(proposal, data)
             least = margin * float(flat.mean() - of_network(smaller).mean())
             if all(
-                _surely_above(with_it - of_network(smaller), least)
+                _significantly_above(with_it - of_network(smaller), least)
                 for with_it in (of_network(best), averaged)
             ):
                 (test,) = confirm_permutations(
@@ -107,7 +97,7 @@ def _averaged_losses(
 ) -> NDArray[np.float64]:
     """What the free predictor loses where it is averaged over a group."""
     a = rows.arrangement
-    said = claim.group.averages(
+    predictions = claim.group.averages(
         free.predict,
         rows.x,
         a.channels,
@@ -115,13 +105,13 @@ def _averaged_losses(
         elements=_ELEMENTS,
         generator=make_generator(seed),
     ).mean(0)
-    losses: NDArray[np.float64] = sample_losses(said, rows.y, rows.task).numpy()
+    losses: NDArray[np.float64] = sample_losses(predictions, rows.y, rows.task).numpy()
     return losses
 
 
-def _surely_above(values: NDArray[np.float64], least: float) -> bool:
+def _significantly_above(values: NDArray[np.float64], least: float) -> bool:
     error = float(values.std(ddof=1)) / np.sqrt(len(values))
-    return bool(values.mean() > max(least, _SURELY * error))
+    return bool(values.mean() > max(least, _SIGNIFICANT * error))
 
 
 def _shifts_within(group: PairGroup) -> list[PairGroup]:

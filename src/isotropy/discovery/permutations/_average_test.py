@@ -25,18 +25,8 @@ def average_test(
     """Test that averaging costs less than a margin.
 
     Of numbers, what averaging gains by evening out errors does not count (``cost_of_average``). Of
-    classes it does: where they are nearly separable logits have no scale, and what a cross-entropy
+    classes it does: where they are almost separable logits have no scale, and what a cross-entropy
     would lose without that gain is anybody's guess.
-
-    Args:
-        predicted: What a free predictor says, shape (N, k).
-        averages: Two averages of it over random elements, shape (2, N, k), or one.
-        y: Targets.
-        task: What these are.
-        constant: What a constant says, shape (k,).
-        margin: The largest cost that counts as a symmetry.
-        level: The largest p-value that confirms.
-        groups: Which rows belong together.
 
     Example:
         >>> import torch
@@ -49,8 +39,8 @@ def average_test(
         return cost_of_average(
             predicted, averages, y, constant=constant, margin=margin, level=level, groups=groups
         )
-    said = (averages.mean(0), predicted, constant.expand(len(predicted), -1))
-    losses = [sample_losses(one, y, task).numpy() for one in said]
+    compared = (averages.mean(0), predicted, constant.expand(len(predicted), -1))
+    losses = [sample_losses(one, y, task).numpy() for one in compared]
     return claim_test(*losses, margin=margin, level=level, groups=groups)
 
 
@@ -60,14 +50,8 @@ def costs_of_average(
     """What averaging costs each row; of numbers, without the gain of evening out errors.
 
     Of numbers that is (y − f_sym)·(f − f_sym), which is zero on average where the symmetry holds,
-    whatever the errors of f, if inputs are distributed alike along orbits. Where f_sym is a mean
+    whatever the errors of f, if inputs are distributed equally along orbits. Where f_sym is a mean
     over random elements, its two factors have different ones.
-
-    Args:
-        predicted: Predictions f, shape (N, k).
-        averages: Predictions f_sym, shape (1 or 2, N, k).
-        y: Targets.
-        task: What these are.
 
     Example:
         >>> import torch
@@ -76,7 +60,7 @@ def costs_of_average(
         [2.0, 2.0]
     """
     if task == "classification":
-        losses = [sample_losses(said, y, task) for said in (averages.mean(0), predicted)]
+        losses = [sample_losses(compared, y, task) for compared in (averages.mean(0), predicted)]
         costs = losses[0] - losses[1]
     else:
         costs = ((y - averages) * (predicted - averages.flip(0))).sum(-1).mean(0)

@@ -15,25 +15,14 @@ from isotropy.discovery.permutations._permutation_claim import (
     PermutationClaim,
     confirm_permutations,
 )
-from isotropy.discovery.permutations._proposals import Proposal
+from isotropy.discovery.permutations._proposals import GroupProposal
 
 _MOST_JOINS = 6
 
 
 @dataclass(eq=False)
 class ConfirmedGroups:
-    """Tested claims, and what they were tested with.
-
-    Args:
-        claims: All of them; those that are made on the way are added.
-        data: All of the data, for names.
-        free: The predictor that they were tested with.
-        seen: All rows but those of the test.
-        outside: The rows of the test.
-        margin: The largest cost that counts as a symmetry.
-        level: The chance of confirming anything false.
-        seed: Of networks and random elements.
-    """
+    """Tested claims, and what they were tested with."""
 
     claims: list[PermutationClaim]
     data: TaskData
@@ -45,12 +34,7 @@ class ConfirmedGroups:
     seed: int
 
     def shown(self, patience: Patience, *, with_networks: bool) -> list[PermutationClaim]:
-        """Those to report: no group beside a larger one that holds as well.
-
-        Args:
-            patience: How long to go on.
-            with_networks: Whether groups are held against networks with smaller ones.
-        """
+        """Those to report: no group beside a larger one that holds as well."""
         confirmed = [claim for claim in self.claims if claim.confirmed]
         confirmed = self._exact(confirmed)
         shown = [c for c in confirmed if not any(c.is_within(other) for other in confirmed)]
@@ -94,15 +78,10 @@ class ConfirmedGroups:
         generators = (*first.group.generators, *second.group.generators)
         group = PairGroup(generators, first.group.inputs, first.group.outputs)
         chance = max(first.proposal.chance, second.proposal.chance)
-        proposal = Proposal(group, f"{first.proposal.method}, joined", chance)
+        proposal = GroupProposal(group, f"{first.proposal.method}, joined", chance)
         claim = PermutationClaim.of(proposal, self.data)
         (test,) = confirm_permutations(
-            [claim],
-            self.free,
-            self.outside,
-            margin=self.margin,
-            level=self.level,
-            seed=self.seed,
+            [claim], self.free, self.outside, margin=self.margin, level=self.level, seed=self.seed
         )
         tests = [one.test for one in (first, second) if one.test is not None]
         p_value = max([test.p_value, *(one.adjusted_p_value for one in tests)])

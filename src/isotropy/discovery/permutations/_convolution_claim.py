@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._finding import Finding, tested_fields
 from isotropy.discovery._standardised import build_model
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
-from isotropy.discovery.confirming._free_predictor import FreePredictor, sample_losses
+from isotropy.discovery.confirming._claim_test import ClaimTest
+from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.naming._naming import SharingName, name_sharing
 from isotropy.discovery.permutations._polynomial_colours import PolynomialColours
 from isotropy.discovery.sharing._assignment import canonical_labels
@@ -51,25 +51,10 @@ class ConvolutionClaim:
         margin: float,
         level: float,
     ) -> ClaimTest:
-        """Hold the least-squares map that shares against the free predictor.
-
-        Args:
-            free: The free predictor.
-            fitted: The rows that both are fitted to.
-            outside: The rows to test on.
-            margin: The largest cost that counts as a symmetry.
-            level: The largest p-value that confirms.
-        """
+        """Hold the least-squares map that shares against the free predictor."""
         weight, offset = self.fit(fitted)
-        losses = [
-            sample_losses(prediction, outside.y, outside.task).numpy()
-            for prediction in (
-                outside.x @ weight.T + offset,
-                free.predict(outside.x),
-                free.constant.expand(len(outside.x), -1),
-            )
-        ]
-        return claim_test(*losses, margin=margin, level=level, groups=outside.groups)
+        predicted = outside.x @ weight.T + offset
+        return outside.cost_test(predicted, free, margin=margin, level=level)
 
     def finding(
         self,
@@ -79,15 +64,7 @@ class ConvolutionClaim:
         free: FreePredictor,
         fit_models: bool,
     ) -> Finding:
-        """What is reported where the test stands.
-
-        Args:
-            test: The test, its p-value adjusted.
-            seen: All rows but those of the test.
-            outside: The rows of the test.
-            free: The free predictor, to compare with.
-            fit_models: Whether to fit a layer that shares.
-        """
+        """What is reported where the test stands."""
         group = "Trivial(1)" if self.name.group is None else str(self.name.group)
         finding = Finding(
             name=self.name.name,
@@ -95,12 +72,7 @@ class ConvolutionClaim:
             action=self.name.action,
             method="diagonals of a linear map",
             order=self.name.order,
-            confirmed=True,
-            p_value=test.adjusted_p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=test.margin,
-            samples=test.samples,
+            **tested_fields(test),
             symmetry=self.name.symmetry,
             labels=self.labels,
             input_names=outside.input_names or (),
@@ -131,10 +103,6 @@ class ConvolutionClaim:
 
 def convolution_claim(coloured: PolynomialColours, data: TaskData) -> ConvolutionClaim | None:
     """A convolution with ends, if the coefficients of a linear fit speak for one.
-
-    Args:
-        coloured: The coefficients.
-        data: What they were fitted to.
 
     Returns:
         ``None`` where there is one output, several channels, or no such pattern.
@@ -170,10 +138,7 @@ def compared(predicted: Tensor, free: FreePredictor, outside: TaskData) -> str:
         "free predictor": free.predict(outside.x),
         "constant": free.constant.expand(len(outside.x), -1),
     }
-    texts = [
-        f"{name} {float(sample_losses(p, outside.y, outside.task).mean()):.4g}"
-        for name, p in losses.items()
-    ]
+    texts = [f"{name} {float(outside.losses(p).mean()):.4g}" for name, p in losses.items()]
     return f"mean loss on the {len(outside.x)} rows held out: {', '.join(texts)}"
 
 

@@ -14,30 +14,20 @@ from isotropy.discovery.permutations._average_test import costs_of_average
 from isotropy.discovery.permutations._permutation_claim import PermutationClaim, rows_to_test
 
 _DEARER = 0.003  # a share of what can be learned: what costs no more is next to nothing
-_SURELY = 1e-3  # there are many pairs of groups
+_SIGNIFICANT = 1e-3  # there are many pairs of groups
 
 
 @torch.no_grad()
 def without_dearer(
-    claims: Sequence[PermutationClaim],
-    free: FreePredictor,
-    outside: TaskData,
-    *,
-    seed: int,
+    claims: Sequence[PermutationClaim], free: FreePredictor, outside: TaskData, *, seed: int
 ) -> list[PermutationClaim]:
-    """The claims, without those that surely cost something where another is exact.
+    """The claims, without those with a significant cost where another is exact.
 
     A group that is larger than that of the task may cost less than the margin: the reflections of
-    a ring, where a function is nearly even. The shifts within it cost nothing, and they are what
+    a ring, where a function is almost even. The shifts within it cost nothing, and they are what
     the task has. The predictor averaged over the smaller group takes the place of the free one: if
-    the larger group holds, and inputs are distributed alike along its orbits, to average over that
+    the larger group holds, and inputs are distributed equally along its orbits, averaging over that
     as well costs nothing.
-
-    Args:
-        claims: Those that are confirmed.
-        free: The predictor that they were confirmed with.
-        outside: The rows that they were confirmed on.
-        seed: What they were confirmed with.
     """
     rows = rows_to_test(outside, seed)
     exact = [one for one in claims if one.is_named and not one.approximate]
@@ -49,7 +39,7 @@ def without_dearer(
             one
             for one in exact
             if (claim.approximate and _effect(one) < _effect(claim))
-            or (one.is_within(claim) and _p_dearer(one, claim, rows, free.constant) <= _SURELY)
+            or (one.is_within(claim) and _p_dearer(one, claim, rows, free.constant) <= _SIGNIFICANT)
         ]
         if better:
             given_way.append((claim, better[0]))
@@ -65,19 +55,13 @@ def _effect(claim: PermutationClaim) -> float:
 def _p_dearer(
     smaller: PermutationClaim, larger: PermutationClaim, rows: TaskData, constant: Tensor
 ) -> float:
-    """The p-value of the null hypothesis that averaging further costs next to nothing.
-
-    Args:
-        smaller: A claim that was tested.
-        larger: Another one, whose group contains its group.
-        rows: The rows that they were tested on.
-        constant: What a constant says, shape (k,).
-    """
+    """The p-value of the null hypothesis that averaging further costs next to nothing."""
     assert smaller.averages is not None
     assert larger.averages is not None
-    said = smaller.averages.mean(0)
+    predictions = smaller.averages.mean(0)
     free, flat = (
-        sample_losses(one, rows.y, rows.task).numpy() for one in (said, constant.expand_as(said))
+        sample_losses(one, rows.y, rows.task).numpy()
+        for one in (predictions, constant.expand_as(predictions))
     )
-    costs = costs_of_average(said, larger.averages, rows.y, rows.task)
+    costs = costs_of_average(predictions, larger.averages, rows.y, rows.task)
     return mean_below(_DEARER * (flat - free) - costs, rows.groups)

@@ -24,11 +24,6 @@ def log_conjugates(
 
     At most n! m!/(|G| · fixed!) of them are different. A group that takes positions in their
     natural order is one of few.
-
-    Args:
-        group: The group.
-        inputs: How many positions of the input are to be permuted; by default all.
-        outputs: How many of the output.
     """
     n = group.inputs if inputs is None else inputs
     m = group.outputs if outputs is None else outputs
@@ -41,9 +36,6 @@ def log_conjugates(
 
 def log_natural(group: PairGroup) -> float:
     """The log of how many natural groups one is among, each kind taken to be as probable.
-
-    Args:
-        group: The group.
 
     Returns:
         Infinity where it is none of them.
@@ -61,12 +53,7 @@ def log_natural(group: PairGroup) -> float:
 
 
 def natural_groups(n: int, m: int) -> tuple[PairGroup, ...]:
-    """Groups that take positions in their order, one by one or in blocks.
-
-    Args:
-        n: Positions of the input.
-        m: Positions of the output.
-    """
+    """Groups that take positions in their order, one by one or in blocks."""
     return plain_groups(n, m) + block_groups(n, m)
 
 
@@ -75,10 +62,6 @@ def plain_groups(n: int, m: int) -> tuple[PairGroup, ...]:
     """Groups that take positions in their order: all, even and odd, halves, shifts, turns.
 
     Each acts on the input alone, and, where the output has as many positions, on both at once.
-
-    Args:
-        n: Positions of the input.
-        m: Positions of the output.
     """
     everything = np.arange(n)
     shift, reverse = np.roll(everything, -1), everything[::-1].copy()
@@ -101,10 +84,6 @@ def block_groups(n: int, m: int) -> tuple[PairGroup, ...]:
     All permutations of the k blocks as a whole, their shifts, and turns; columns lie point by point
     or coordinate by coordinate. Outputs stay, or lie in k blocks that move along. And all
     permutations within each of three blocks or more.
-
-    Args:
-        n: Positions of the input.
-        m: Positions of the output.
 
     Example:
         >>> [group.order for group in block_groups(6, 1)]

@@ -1,4 +1,4 @@
-"""Of groups that hold nearly, and lie within one another, the ones to build a soft model with."""
+"""Of nested groups that hold approximately, the ones to build a soft model with."""
 
 from __future__ import annotations
 
@@ -13,13 +13,7 @@ _MUCH_LESS = 0.25
 
 @dataclass(frozen=True, eq=False)
 class NearGroup:
-    """A group, and what it costs.
-
-    Args:
-        group: The permutations.
-        method: How it was come by.
-        cost: The cost, as a share of what can be learned.
-    """
+    """A group, and what it costs."""
 
     group: PairGroup
     method: str
@@ -28,9 +22,6 @@ class NearGroup:
 
 def worth_softening(groups: Sequence[NearGroup]) -> list[NearGroup]:
     """The largest groups, and subgroups of them that cost less than a quarter.
-
-    Args:
-        groups: All that cost little enough.
 
     Returns:
         The largest first.

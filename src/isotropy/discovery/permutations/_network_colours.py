@@ -57,13 +57,8 @@ def gradient_symmetries(
 ) -> Iterator[PairGroup]:
     """Automorphisms of the moments of the Jacobian, clustered more and more coarsely.
 
-    Where inputs are distributed alike at all positions of an orbit, E[∂_i f · ∂_j f] is equal
+    Where inputs are distributed equally at all positions of an orbit, E[∂_i f · ∂_j f] is equal
     along orbits of pairs (i, j), and E[J_ij], E[J_ij²] along those of (output, input).
-
-    Args:
-        predict: From ``(N, channels·n)`` to ``(N, output_channels·m)``, differentiable.
-        x: Inputs to average over.
-        arrangement: Positions of inputs and outputs.
     """
     n, m = arrangement.inputs, arrangement.outputs
     if n > _MOST_POSITIONS:

@@ -14,26 +14,24 @@ from torch import Tensor
 
 from isotropy._run import generator as make_generator
 from isotropy._run import spawn
-from isotropy.discovery._finding import Finding
-from isotropy.discovery._layout import Layout
-from isotropy.discovery._nearly import NearClaim, soft_offer
+from isotropy.discovery._data_layout import RowLayout
+from isotropy.discovery._finding import Finding, is_approximate, tested_fields
+from isotropy.discovery._near_claims import NearClaim, soft_offer
 from isotropy.discovery._standardised import StandardisedModel
 from isotropy.discovery._symmetric_model import fit_symmetric_model
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import ClaimTest
 from isotropy.discovery.confirming._free_predictor import FreePredictor
-from isotropy.discovery.confirming._joint_correction import joint_p_values
+from isotropy.discovery.confirming._joint_correction import jointly_corrected
 from isotropy.discovery.confirming._share_of_columns import share_of_columns
 from isotropy.discovery.naming._naming import SharingName, name_permutations
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.naming._position_words import in_column_names
 from isotropy.discovery.permutations._average_test import average_test
 from isotropy.discovery.permutations._convolution_claim import compared
-from isotropy.discovery.permutations._proposals import Proposal, Proposals
+from isotropy.discovery.permutations._proposals import GroupProposal, Proposals
 from isotropy.reps import Symmetry
 
-# a symmetry that surely costs more than this share is called approximate
-_EXACT = 0.01
 # a soft model has copies of the input inside: what breaks a symmetry moves these apart
 _WIDTH, _FEWEST, _MOST = 256, 4, 16
 _MOST_NEAR = 2
@@ -55,21 +53,19 @@ class PermutationClaim:
         averages: What the free predictor, averaged over the group, says of the rows of the test.
     """
 
-    proposal: Proposal
+    proposal: GroupProposal
     name: SharingName
     symmetry: Symmetry
-    layout: Layout
+    layout: RowLayout
     test: ClaimTest | None = None
     note: str = ""
     averages: Tensor | None = None
 
     @staticmethod
-    def of(proposal: Proposal, data: TaskData) -> PermutationClaim:
+    def of(proposal: GroupProposal, data: TaskData) -> PermutationClaim:
         """Name a proposal."""
         name = name_permutations(
-            proposal.group,
-            input_names=data.input_names,
-            output_names=data.output_names,
+            proposal.group, input_names=data.input_names, output_names=data.output_names
         )
         if data.input_names is not None:
             name = replace(name, name=in_column_names(name.name, data.input_names))
@@ -80,7 +76,7 @@ class PermutationClaim:
             proposal,
             name,
             Symmetry(named.group, a.channels * named.rep_in, a.output_channels * named.rep_out),
-            Layout(a.channels, a.output_channels, data.channels_first),
+            RowLayout(a.channels, a.output_channels, data.channels_first),
         )
 
     @property
@@ -95,8 +91,8 @@ class PermutationClaim:
 
     @property
     def approximate(self) -> bool:
-        """Whether it surely costs something."""
-        return self.test is not None and self.test.interval[0] > _EXACT
+        """Whether it has a significant cost."""
+        return self.test is not None and is_approximate(self.test)
 
     @property
     def is_named(self) -> bool:
@@ -126,16 +122,7 @@ class PermutationClaim:
         fit_models: bool,
         seed: int,
     ) -> Finding:
-        """What is reported where the test stands; with a soft model where it costs something.
-
-        Args:
-            proposals: What it is one of.
-            seen: All rows but those of the test.
-            outside: The rows of the test.
-            free: A free predictor fitted to the rows seen.
-            fit_models: Whether to fit models.
-            seed: Of these.
-        """
+        """What is reported where the test stands; with a soft model where it costs something."""
         assert self.test is not None
         finding = self.described(self.test, outside, proposals.labels)
         if not fit_models:
@@ -153,26 +140,15 @@ class PermutationClaim:
     def described(
         self, test: ClaimTest, data: TaskData, labels: NDArray[np.int64] | None = None
     ) -> Finding:
-        """The finding of a test, without models.
-
-        Args:
-            test: The test.
-            data: Where names of columns are from.
-            labels: Which linear coefficients are equal.
-        """
+        """The finding of a test, without models."""
         return Finding(
             name=self.name.name,
             group=str(self.symmetry.group),
             action=self.name.action,
             method=self.proposal.method,
             order=self.group.order,
-            approximate=test.interval[0] > _EXACT,
-            confirmed=test.confirmed,
-            p_value=test.adjusted_p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=test.margin,
-            samples=test.samples,
+            approximate=is_approximate(test),
+            **tested_fields(test),
             symmetry=self.symmetry,
             custom=self.name.custom,
             layout=self.layout,
@@ -184,14 +160,7 @@ class PermutationClaim:
     def fit(
         self, seen: TaskData, free: FreePredictor, *, seed: int, softened: bool
     ) -> tuple[StandardisedModel, dict[str, Any]]:
-        """A model that has the symmetry.
-
-        Args:
-            seen: The rows to fit to.
-            free: A free predictor, whose kind tells whether a linear model will do.
-            seed: Of weights and batches.
-            softened: Whether it is to be softened.
-        """
+        """A model that has the symmetry."""
         hidden: dict[str, Any] = {}
         if softened:
             copies = min(max(_WIDTH // self.symmetry.group.d, _FEWEST), _MOST)
@@ -209,12 +178,7 @@ class PermutationClaim:
 
 
 def rows_to_test(outside: TaskData, seed: int) -> TaskData:
-    """The rows that claims are tested on: some of many.
-
-    Args:
-        outside: All rows held out.
-        seed: Of the draw.
-    """
+    """The rows that claims are tested on: some of many."""
     if len(outside.x) <= _MOST_ROWS:
         return outside
     kept = torch.randperm(len(outside.x), generator=make_generator(seed))[:_MOST_ROWS]
@@ -235,21 +199,13 @@ def confirm_permutations(
     Averaging over a group of k elements costs a function that has nothing to do with it the share
     1 − 1/k of what can be learned from the positions that it moves: the margin is so much smaller
     for small groups, and for those that move what hardly matters.
-
-    Args:
-        claims: The claims.
-        free: The free predictor.
-        outside: The rows to test on.
-        margin: The largest cost that counts as a symmetry.
-        level: The chance of confirming anything false.
-        seed: Of random group elements.
     """
     outside = rows_to_test(outside, seed)
     a = outside.arrangement
     tests = []
     with torch.no_grad():
         predicted = free.predict(outside.x)
-        shares = [_share_at_stake(claim.group, free, outside) for claim in claims]
+        shares = [_share_of_moved(claim.group, free, outside) for claim in claims]
         generators = spawn(make_generator(seed), len(claims))
         for claim, share, rng in zip(claims, shares, generators, strict=True):
             claim.averages = claim.group.averages(
@@ -272,11 +228,10 @@ def confirm_permutations(
                     groups=outside.groups,
                 )
             )
-    adjusted = joint_p_values(tests)
-    return [replace(t, adjusted_p_value=float(p)) for t, p in zip(tests, adjusted, strict=True)]
+    return jointly_corrected(tests)
 
 
-def _share_at_stake(group: PairGroup, free: FreePredictor, rows: TaskData) -> float:
+def _share_of_moved(group: PairGroup, free: FreePredictor, rows: TaskData) -> float:
     """What the positions that a group moves do for the target."""
     columns = np.zeros((rows.arrangement.channels, rows.arrangement.inputs), dtype=bool)
     columns[:, group.moved()[0]] = True
@@ -295,19 +250,7 @@ def near_permutations(
     level: float,
     seed: int,
 ) -> list[NearClaim]:
-    """Groups that may hold nearly: those screened, and claims that were not confirmed.
-
-    Args:
-        proposals: What the first part of the data suggests.
-        claims: Its claims, tested.
-        data: All of the data, for names.
-        free: The free predictor that claims were tested with.
-        seen: All rows but those of the test.
-        outside: The rows of the test.
-        margin: The wide margin.
-        level: The chance that one that stands costs more.
-        seed: Of random group elements and models.
-    """
+    """Groups that may hold approximately: those screened, and claims that were not confirmed."""
     sure = [claim for claim in claims if claim.confirmed]
     screened = [PermutationClaim.of(proposal, data) for proposal in proposals.near]
     chosen = [c for c in screened if not any(s.group.contains(c.group) for s in sure)]

@@ -25,7 +25,7 @@ from isotropy.discovery.sharing._partition_search import cluster_values
 
 Labels = NDArray[np.int64]
 
-# coefficients are told apart at the noise that the data show, and at this many times it
+# coefficients are distinguished at the noise that the data show, and at this many times it
 _COARSER = (1.0, 4.0, 16.0)
 _ROUNDING = 3.0
 _MOST_TERMS = 600
@@ -50,7 +50,7 @@ class PolynomialColours:
         y: Targets, shape ``(N, output_channels·m)``.
         arrangement: What those columns are.
         degree: 1 or 2.
-        progress: Told of sweeps.
+        progress: Called with each step.
 
     Raises:
         CannotFit: If there are not enough rows for the number of terms.
@@ -99,7 +99,7 @@ class PolynomialColours:
             self.labels = matrix[:, : arrangement.inputs]
 
     def groups(self) -> Iterator[PairGroup]:
-        """Automorphism groups, of coefficients told apart finely and then more coarsely."""
+        """Automorphism groups, of coefficients distinguished finely and then more coarsely."""
         seen: list[PairGroup] = []
         for times in _COARSER:
             labels, zero = self._labels, self._zero
@@ -158,11 +158,6 @@ class PolynomialColours:
         invariant ones that the margin cannot tell. Means and widths come from the data and
         kinds of groups are not counted, so this is a guide; ``benchmarks/false_claims.py``
         measures what it lets through.
-
-        Args:
-            group: The group.
-            margin: The largest cost that counts as a symmetry.
-            among: How many groups are tried whatever the data, where this is one of them.
         """
         shared = self._orbit_blocks(group)
         factor = self.factor(shared)
@@ -269,7 +264,7 @@ class _Terms:
 
 
 def _scaled(x: Tensor, channels: int) -> Tensor:
-    """Each channel shifted and scaled alike at all positions, which no permutation can tell."""
+    """Each channel shifted and scaled equally at all positions, which no permutation can tell."""
     x = x.double().unflatten(1, (channels, -1))
     x = x - x.mean((0, 2), keepdim=True)
     scale = x.square().mean((0, 2), keepdim=True).sqrt()

@@ -83,9 +83,6 @@ def _chernoff(
 def orbits_of_pairs(group: PairGroup) -> Labels:
     """The orbit of each pair of an output and an input, shape ``(m, n)``.
 
-    Args:
-        group: The group.
-
     Example:
         >>> shift = np.roll(np.arange(3), -1)
         >>> orbits_of_pairs(PairGroup(((shift, shift),), 3, 3)).tolist()

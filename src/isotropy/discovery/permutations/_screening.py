@@ -14,10 +14,7 @@ from torch.nn import functional
 from isotropy._run import generator as make_generator
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._claim_test import SMALLEST_SAMPLE, ClaimTest
-from isotropy.discovery.confirming._free_predictor import (
-    held_out_rows,
-    sample_losses,
-)
+from isotropy.discovery.confirming._free_predictor import held_out_rows, sample_losses
 from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.permutations._average_test import average_test
 from isotropy.discovery.permutations._random_costs import chance_of_cost, orbits_of_pairs
@@ -34,11 +31,6 @@ _LITTLE = 0.5
 
 class Screening:
     """A free predictor fitted to most rows, and what symmetries cost on the others.
-
-    Args:
-        data: The rows.
-        margin: What a symmetry may cost.
-        seed: Of the split, the predictor and random elements.
 
     Attributes:
         free: The predictor.
@@ -75,9 +67,6 @@ class Screening:
 
         With d = (f − f∘swap)/2 it is E[(y − f + d) d], which errors of f do not change, over
         the mean square of how f changes where the two are exchanged between rows.
-
-        Args:
-            outputs: Whether outputs are swapped along with inputs.
 
         Returns:
             Shape ``(n, n)``, zero on the diagonal. Two unrelated positions cost about 1/4.
@@ -133,13 +122,7 @@ class Screening:
         return self._share(self._losses(self.free.predict(x.flatten(1))))
 
     def chance(self, group: PairGroup, ignored: tuple[int, ...], among: float) -> float:
-        """How often some group of those tried costs a random linear function as little.
-
-        Args:
-            group: The group.
-            ignored: Positions that do not matter, and do not count.
-            among: How many groups it is one of.
-        """
+        """How often some group of those tried costs a random linear function as little."""
         a = self.data.arrangement
         upper = self._test(group).interval[1]
         if not upper < inf:

@@ -18,7 +18,7 @@ _RIDGE = 1e-3
 _STANDARD_ERRORS = 3.0  # smaller coefficients are taken for zero
 _CENTRED = 0.2  # a mean below so many deviations is taken for zero
 _CONSTANT = 1e-9
-_ALIKE = 0.7  # of logarithms of deviations: within a factor of two
+_SIMILAR = 0.7  # of logarithms of deviations: within a factor of two
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Coefficients:
     of the inputs to itself where they are distributed symmetrically.
 
     Args:
-        mean: Of the inputs, shape (d,); zero where it is nearly so.
+        mean: Of the inputs, shape (d,); zero where it is almost so.
         constant: c, shape (n,).
         linear: L, shape (n, d).
         quadratic: Q, shape (n, d, d), symmetric.
@@ -46,10 +46,6 @@ class Coefficients:
     @staticmethod
     def of(x: Tensor, increments: Tensor) -> Coefficients:
         """Fit them by least squares, with a small ridge.
-
-        Args:
-            x: Observations and actions, shape (N, d).
-            increments: s′ − s, shape (N, n).
 
         Example:
             >>> x = torch.randn(400, 2, generator=torch.Generator().manual_seed(0)).double()
@@ -100,9 +96,9 @@ def _compatible(deviation: Tensor, spread: Tensor, live: Tensor) -> Tensor:
     """Pairs of entries that may take each other's place."""
     n, d = len(spread), len(deviation)
     sizes = deviation.log()
-    alike = (sizes[:, None] - sizes).abs() < _ALIKE
+    similar = (sizes[:, None] - sizes).abs() < _SIMILAR
     steps = spread.clamp_min(_CONSTANT).log()
-    alike[:n, :n] &= (steps[:, None] - steps).abs() < _ALIKE
-    alike[:n, n:] = alike[n:, :n] = False
-    alike &= live[:, None] & live
-    return alike | torch.eye(d, dtype=torch.bool)
+    similar[:n, :n] &= (steps[:, None] - steps).abs() < _SIMILAR
+    similar[:n, n:] = similar[n:, :n] = False
+    similar &= live[:, None] & live
+    return similar | torch.eye(d, dtype=torch.bool)

@@ -13,18 +13,18 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.data import Transitions
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
+from isotropy.discovery._predictor_notes import notes_of_share
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.transitions._group_claim import GroupClaim
+from isotropy.discovery.transitions._group_claim import TransitionClaim
 from isotropy.discovery.transitions._group_test import COVERAGE, group_test
 from isotropy.discovery.transitions._ignored_entries import ignored_entries
 from isotropy.discovery.transitions._propose import TransitionProposals, propose_transitions
 from isotropy.discovery.transitions._stakes import capped_errors
 from isotropy.discovery.transitions._transition_data import TransitionData
 
-_MUCH_LEFT, _NOTHING = 0.05, 0.95
-_MOST_TRIED, _MOST_UNTOLD = 5, 2
+_MOST_TRIED, _MOST_UNTESTABLE = 5, 2
 
 
 def discover_transitions(
@@ -49,17 +49,6 @@ def discover_transitions(
     than ``margin`` of what can be learned, and less than half of that of what is at stake for each
     element and each column (``group_test``), where the log has rows on both sides.
 
-    Args:
-        transitions: What was logged; episodes, where there are, are told from rows that follow each
-            other if they have no numbers.
-        observation_names: A name for each entry of an observation.
-        action_names: A name for each entry of an action.
-        margin: The largest cost that still counts as a symmetry.
-        level: The chance of confirming anything false.
-        fit_models: Whether to fit a model with each symmetry that is found.
-        seed: Of splits, networks and models.
-        progress: Told what is being done.
-
     Raises:
         ValueError: If rows are too few to split, observations never change, or there are not as
             many names as entries.
@@ -75,7 +64,7 @@ def discover_transitions(
         ('Z(2), signs of observations and actions', '−o0, −o1, −a0')
     """
     started = time.perf_counter()
-    tell = progress or (lambda step: None)
+    tell = progress or (lambda _step: None)
     data = TransitionData.of(transitions, observation_names, action_names)
     parts = three_way_split(len(data.x), seed=seed, groups=data.groups)
     find, fitted, held = (data.rows(part) for part in parts)
@@ -85,7 +74,7 @@ def discover_transitions(
     free = fitted.free_predictor(seed + 1)
     tell(Step(2, 4, "confirming"))
     chains = [proposals.generators[: k + 1] for k in range(len(proposals.generators))]
-    claims = [GroupClaim(chain, data.names, data.n) for chain in chains]
+    claims = [TransitionClaim(chain, data.names, data.n) for chain in chains]
     support = DataSupport(fitted.x, coverage=COVERAGE, seed=seed)
     for claim in claims:
         claim.tested = group_test(
@@ -101,14 +90,14 @@ def discover_transitions(
     found.sort(key=lambda finding: -(finding.order or 0))
     tried: list[str | Mapping[str, Any]] = [claim.tried_line() for claim in claims]
     tried += _not_proposed(proposals, claims, data)
-    notes = [*_notes(data, free, fitted, held), *_untold(claims, proposals, data)]
+    notes = [*_notes(data, free, fitted, held), *_untestable(claims, proposals, data)]
     trivial: list[Finding] = ignored_entries(
         find, free, held, margin=margin, level=level, seed=seed
     )
     return Findings(found, tried, time.perf_counter() - started, notes, trivial)
 
 
-def _correct(claims: Sequence[GroupClaim]) -> None:
+def _correct(claims: Sequence[TransitionClaim]) -> None:
     """Tested in an order that the first part fixed, each counts only if those before stand."""
     largest = 0.0
     for claim in claims:
@@ -119,7 +108,7 @@ def _correct(claims: Sequence[GroupClaim]) -> None:
 
 
 def _not_proposed(
-    proposals: TransitionProposals, claims: Sequence[GroupClaim], data: TransitionData
+    proposals: TransitionProposals, claims: Sequence[TransitionClaim], data: TransitionData
 ) -> list[dict[str, Any]]:
     """The cheapest elements that were not promising."""
     tested = {element for claim in claims for element in claim.elements}
@@ -140,28 +129,28 @@ def _not_proposed(
     ]
 
 
-def _untold(
-    claims: Sequence[GroupClaim], proposals: TransitionProposals, data: TransitionData
+def _untestable(
+    claims: Sequence[TransitionClaim], proposals: TransitionProposals, data: TransitionData
 ) -> list[str]:
     """What the log cannot tell; of what was not proposed, where nothing is confirmed."""
-    told = [
+    lines = [
         f"{claim.action}: {claim.tested.reason}"
         for claim in claims
         if claim.tested is not None and claim.tested.reason
     ]
     if any(claim.confirmed for claim in claims):
-        return told
-    told += [
+        return lines
+    lines += [
         f"{element.words(data.names)}: where it takes rows to others it hardly moves them, so that "
         "the log cannot tell"
-        for element in proposals.still[:_MOST_UNTOLD]
+        for element in proposals.still[:_MOST_UNTESTABLE]
     ]
     if proposals.away:
-        told.append(
+        lines.append(
             f"{proposals.away} of {proposals.matched} signed permutations that were looked at take "
             "rows to where there are few or none: of these the log cannot tell"
         )
-    return told
+    return lines
 
 
 def _notes(
@@ -181,11 +170,4 @@ def _notes(
             "there are few episodes, so that stretches of them stand for whole ones: rows of one "
             "episode are in several parts"
         )
-    if left > _NOTHING:
-        notes.append("next to nothing could be learned from these rows, so nothing can be claimed")
-    elif left > _MUCH_LEFT:
-        notes.append(
-            f"claims are about what the predictor has learned: the {left:.0%} that it leaves may "
-            "be noise, or have less symmetry"
-        )
-    return notes
+    return [*notes, *notes_of_share(left)]

@@ -14,10 +14,10 @@ from isotropy.discovery.transitions._signed_permutation import SignedPermutation
 from isotropy.discovery.transitions._stakes import (
     ColumnLosses,
     Floats,
-    at_stake,
     capped_errors,
     losses_without,
     output_orbits,
+    relevant_orbits,
 )
 from isotropy.discovery.transitions._transition_data import TransitionData
 
@@ -49,11 +49,6 @@ def displacements(
     whatever they do. So the squared distance that the element moves them by is held against that
     to the image of another row.
 
-    Args:
-        element: The signed permutation.
-        inside: Rows whose images are among others.
-        seed: Of the other rows, which are of these too.
-
     Returns:
         Orbits of entries that move, with a share of at most 1 each.
     """
@@ -74,14 +69,7 @@ def hardly_moved(
     other: TransitionData,
     seed: int,
 ) -> list[int]:
-    """Entries that matter, and that an element leaves where they were.
-
-    Args:
-        displaced: Its ``displacements``.
-        free: The free predictor.
-        other: Rows that tell what increments depend on.
-        seed: Of the rows that entries are taken from.
-    """
+    """Entries that matter, and that an element leaves where they were."""
     return [
         int(entry)
         for orbit, share in displaced
@@ -93,17 +81,10 @@ def hardly_moved(
 def dependent_columns(
     orbit: NDArray[np.int64], free: FreePredictor, other: TransitionData, seed: int
 ) -> NDArray[np.int64]:
-    """The columns of increments that depend on some inputs.
-
-    Args:
-        orbit: Which inputs.
-        free: The free predictor.
-        other: The rows that tell, not fitted to.
-        seed: Of the rows that entries are taken from.
-    """
+    """The columns of increments that depend on some inputs."""
     known = capped_errors(free.predict(other.x), other.increments, other.spread)
     losses = ColumnLosses(known, known, errors_without(orbit, free, other, seed))
-    chosen = at_stake(losses, [np.array([i]) for i in range(other.n)])
+    chosen = relevant_orbits(losses, [np.array([i]) for i in range(other.n)])
     return np.concatenate([*chosen, np.empty(0, dtype=np.int64)])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._finding import Finding, is_approximate, tested_fields
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.transitions._group_test import GroupTest
 from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
@@ -19,12 +19,9 @@ from isotropy.discovery.transitions._transition_network import fit_transition_ne
 from isotropy.groups import abstract_name
 from isotropy.reps import Symmetry, joint_action
 
-# a symmetry that surely costs more than this share is called approximate
-_EXACT = 0.01
-
 
 @dataclass(eq=False)
-class GroupClaim:
+class TransitionClaim:
     """A group that may be a symmetry of transitions.
 
     Args:
@@ -72,7 +69,7 @@ class GroupClaim:
         """What the generators do."""
         return "; and ".join(g.words(self.names) for g in self.generators)
 
-    def is_within(self, other: GroupClaim) -> bool:
+    def is_within(self, other: TransitionClaim) -> bool:
         """Whether another group is larger and contains this one."""
         return len(other.elements) > len(self.elements) and set(self.elements) <= set(
             other.elements
@@ -90,20 +87,9 @@ class GroupClaim:
         }
 
     def finding(
-        self,
-        seen: TransitionData,
-        outside: TransitionData,
-        free: FreePredictor | None,
-        seed: int,
+        self, seen: TransitionData, outside: TransitionData, free: FreePredictor | None, seed: int
     ) -> Finding:
-        """What is reported where the test stands.
-
-        Args:
-            seen: All rows but those of the test.
-            outside: The rows of the test.
-            free: A free predictor fitted to the rows seen; None for no model.
-            seed: Of the model.
-        """
+        """What is reported where the test stands."""
         assert self.tested is not None
         test = self.tested.test
         notes = [
@@ -131,13 +117,8 @@ class GroupClaim:
             action=self.action,
             method="transitions",
             order=len(self.elements),
-            approximate=test.interval[0] > _EXACT,
-            confirmed=self.confirmed,
-            p_value=test.adjusted_p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=test.margin,
-            samples=test.samples,
+            approximate=is_approximate(test),
+            **tested_fields(test),
             notes=tuple(notes),
             symmetry=self.symmetry,
             model=model,

@@ -22,9 +22,9 @@ from isotropy.discovery.transitions._displacement import (
 from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
 from isotropy.discovery.transitions._stakes import (
     ColumnLosses,
-    at_stake,
     capped_errors,
     output_orbits,
+    relevant_orbits,
 )
 from isotropy.discovery.transitions._transition_data import TransitionData
 
@@ -47,7 +47,7 @@ class GroupTest:
             largest over this test and those of single elements in single columns.
         share: Of the rows, those whose images all lie where there are data.
         weakest: The names of the columns with the largest p-value.
-        reason: Why it cannot be told; empty where it can.
+        reason: Why there is no test; empty where there is one.
     """
 
     test: ClaimTest
@@ -76,31 +76,9 @@ def group_test(
     each orbit of inputs, in all columns that depend on these, against what they contribute, times
     how far g moves them (``displacements``). The
     claim stands if all of these tests do, so its p-value is the largest of theirs.
-
-    Args:
-        elements: The group.
-        free: The free predictor, fitted to other rows.
-        held: The rows of the test.
-        other: Rows that tell what is at stake, neither fitted to nor of the test.
-        support: Where the rows are that the predictor was fitted to; images must lie there.
-        margin: The largest cost that counts as a symmetry.
-        level: The largest p-value that confirms.
-        seed: Of rows that entries are taken from.
     """
-    base = support.contains(held.x).numpy()
-    inside, kept = base, 1.0
-    for element in elements:
-        image = base & support.contains(element.as_map().apply(held.x)).numpy()
-        inside = inside & image
-        kept = min(kept, float(image.sum()) / max(1, int(base.sum())))
-    share = float(inside.mean())
-    rows = held.rows(np.flatnonzero(inside))
-    samples = len(rows.x) if rows.groups is None else len(np.unique(rows.groups))
-    if kept < KEPT or share < _FEWEST or samples < SMALLEST_SAMPLE:
-        reason = (
-            f"it takes up to {1 - kept:.0%} of the rows to where there are few or none, so that "
-            "the log cannot tell"
-        )
+    rows, share, samples, reason = _with_images(elements, held, support)
+    if reason:
         return GroupTest(untested(margin, level, samples), share, (), reason)
     displaced = {
         element: displacements(element, rows, seed) for element in _up_to_inverse(elements)
@@ -125,29 +103,59 @@ def group_test(
     for element, moved in displaced.items():
         pair = _losses([one, element], free, rows, seed)
         cyclic = generated([element], len(elements)) or ()
-        orbits = at_stake(_losses([one, element], free, other, seed), output_orbits(cyclic, held.n))
+        orbits = relevant_orbits(
+            _losses([one, element], free, other, seed), output_orbits(cyclic, held.n)
+        )
         if not orbits:
-            return GroupTest(
-                replace(test, p_value=1.0, adjusted_p_value=1.0),
-                share,
-                (),
-                "nothing that was learned depends on what it moves",
-            )
-        for orbit in orbits:
-            p_value = claim_test(
-                pair.symmetrised[:, orbit].sum(1),
-                pair.free[:, orbit].sum(1),
-                pair.blind[:, orbit].sum(1),
-                margin=_IN_COLUMNS * margin,
-                **options,
-            ).p_value
-            if p_value > largest:
-                largest, weakest = p_value, tuple(held.names[i] for i in orbit)
+            refused = replace(test, p_value=1.0, adjusted_p_value=1.0)
+            reason = "nothing that was learned depends on what it moves"
+            return GroupTest(refused, share, (), reason)
+        p_values = [
+            (_in_columns(pair, orbit, pair.blind, margin, options), orbit) for orbit in orbits
+        ]
         for orbit, far in moved:
-            p_value = _of_inputs(orbit, pair, free, rows, other, far * margin, options, seed)
+            columns = dependent_columns(orbit, free, other, seed)
+            if len(columns):  # else too little depends on these inputs to tell
+                without = errors_without(orbit, free, rows, seed)
+                p_values.append((_in_columns(pair, columns, without, far * margin, options), orbit))
+        for p_value, orbit in p_values:
             if p_value > largest:
                 largest, weakest = p_value, tuple(held.names[i] for i in orbit)
     return GroupTest(replace(test, p_value=largest, adjusted_p_value=largest), share, weakest)
+
+
+def _with_images(
+    elements: Sequence[SignedPermutation], held: TransitionData, support: DataSupport
+) -> tuple[TransitionData, float, int, str]:
+    """Rows with all images where there are data, their share and number; why they are too few."""
+    base = support.contains(held.x).numpy()
+    inside, kept = base, 1.0
+    for element in elements:
+        image = base & support.contains(element.as_map().apply(held.x)).numpy()
+        inside = inside & image
+        kept = min(kept, float(image.sum()) / max(1, int(base.sum())))
+    share = float(inside.mean())
+    rows = held.rows(np.flatnonzero(inside))
+    samples = len(rows.x) if rows.groups is None else len(np.unique(rows.groups))
+    reason = ""
+    if kept < KEPT or share < _FEWEST or samples < SMALLEST_SAMPLE:
+        reason = (
+            f"it takes up to {1 - kept:.0%} of the rows to where there are few or none, so that "
+            "the log cannot tell"
+        )
+    return rows, share, samples, reason
+
+
+def _in_columns(
+    pair: ColumnLosses,
+    columns: NDArray[np.int64],
+    blind: NDArray[np.float64],
+    margin: float,
+    options: dict[str, Any],
+) -> float:
+    """The p-value of the cost in some columns, against what a blind predictor loses there."""
+    losses = (one[:, columns].sum(1) for one in (pair.symmetrised, pair.free, blind))
+    return claim_test(*losses, margin=_IN_COLUMNS * margin, **options).p_value
 
 
 def _losses(
@@ -162,32 +170,6 @@ def _losses(
         spread=rows.spread,
         seed=seed,
     )
-
-
-def _of_inputs(
-    orbit: NDArray[np.int64],
-    pair: ColumnLosses,
-    free: FreePredictor,
-    rows: TransitionData,
-    other: TransitionData,
-    margin: float,
-    options: dict[str, Any],
-    seed: int,
-) -> float:
-    """The p-value of the cost in all columns that depend on some inputs, against their part in it.
-
-    Zero where too little depends on them to tell.
-    """
-    columns = dependent_columns(orbit, free, other, seed)
-    if not len(columns):
-        return 0.0
-    return claim_test(
-        pair.symmetrised[:, columns].sum(1),
-        pair.free[:, columns].sum(1),
-        errors_without(orbit, free, rows, seed)[:, columns].sum(1),
-        margin=_IN_COLUMNS * margin,
-        **options,
-    ).p_value
 
 
 def _up_to_inverse(elements: Sequence[SignedPermutation]) -> list[SignedPermutation]:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from isotropy._run import generator as make_generator
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._finding import Finding, tested_fields
 from isotropy.discovery.confirming._claim_test import claim_test
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.transitions._stakes import capped_errors
@@ -24,16 +24,7 @@ def ignored_entries(
     level: float,
     seed: int,
 ) -> list[Finding]:
-    """A trivial finding of the entries that no increment depends on; none where all are needed.
-
-    Args:
-        other: Rows that tell which they are, not fitted to.
-        free: The free predictor.
-        held: Rows to test it on.
-        margin: The largest cost that counts as none.
-        level: The chance that it is false.
-        seed: Of the rows that entries are taken from.
-    """
+    """A trivial finding of the entries that no increment depends on; none where all are needed."""
     varies = other.x.std(0) > 0
     needed = _errors(free, other, (), seed)
     constant = capped_errors(free.constant, other.increments, other.spread)
@@ -63,12 +54,7 @@ def ignored_entries(
             group=f"wreath(Z(2),S({len(ignored)}))" if len(ignored) > 1 else "Z(2)",
             action=f"any change of {listed}",
             method="shuffled columns",
-            confirmed=True,
-            p_value=test.p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=margin,
-            samples=test.samples,
+            **tested_fields(test),
             trivial=f"no increment depends on {listed}",
         )
     ]

@@ -24,9 +24,6 @@ class Matching:
     for each pair (i, j): what is gained, up to sign, where entry i goes to j while the others go
     where they are thought to go. So the image of one entry suggests that of others (``grown``), and
     all are improved together by assignment problems (``improved``).
-
-    Args:
-        coefficients: Of the fit.
     """
 
     def __init__(self, coefficients: Coefficients) -> None:
@@ -43,13 +40,7 @@ class Matching:
     def gradient(
         self, index: NDArray[np.int64], sign: NDArray[np.int64], known: NDArray[np.bool_]
     ) -> tuple[Floats, Floats, Floats]:
-        """G, shape (d, d), and the sizes of what the entries i and the images j have in it.
-
-        Args:
-            index: Where entries go.
-            sign: Their signs.
-            known: Which of them are to be counted on.
-        """
+        """G, shape (d, d), and the sizes of what the entries i and the images j have in it."""
         n, d = self.n, self.d
         weight = sign * known
         gain = np.zeros((d, d))
@@ -112,7 +103,7 @@ class Matching:
         return [*parts, (self._quadratic, (n, d, d))] if self._quadratic.any() else parts
 
     def seeds(self) -> list[tuple[int, int, int]]:
-        """Entries, where each may go and with which sign: those that alone look alike."""
+        """Entries, where each may go and with which sign: those that alone look the same."""
         looks = self._looks()
         found = []
         for i in range(self.d):
@@ -149,8 +140,8 @@ class Matching:
             if known.all():
                 break
             gain, mine, other = self.gradient(index, sign, known)
-            alike = 2 * np.abs(gain) / (mine[:, None] + other[None, :] + _SMALL)
-            sure = np.abs(gain) * alike**4
+            similar = 2 * np.abs(gain) / (mine[:, None] + other[None, :] + _SMALL)
+            sure = np.abs(gain) * similar**4
             sure[known] = sure[:, taken] = -1.0
             sure[~self.compatible] = -1.0
             # where nothing is known of an entry it stays, if it can
@@ -197,10 +188,6 @@ class Match:
 
 def matches(coefficients: Coefficients, unsigned: int = 0) -> list[Match]:
     """Signed permutations other than the identity, those that keep the coefficients best first.
-
-    Args:
-        coefficients: Of the fit.
-        unsigned: How many entries at the end keep their sign.
 
     Example:
         >>> linear = np.array([[0.0, 1.0, 0.5, 0.1], [1.0, 0.0, 0.1, 0.5]])

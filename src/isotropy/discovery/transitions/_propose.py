@@ -17,7 +17,7 @@ from isotropy.discovery.transitions._displacement import displacements, hardly_m
 from isotropy.discovery.transitions._group_test import COVERAGE, KEPT
 from isotropy.discovery.transitions._matching import matches
 from isotropy.discovery.transitions._signed_permutation import SignedPermutation, generated
-from isotropy.discovery.transitions._stakes import ColumnLosses, at_stake, output_orbits
+from isotropy.discovery.transitions._stakes import ColumnLosses, output_orbits, relevant_orbits
 from isotropy.discovery.transitions._transition_data import TransitionData
 
 MOST_ELEMENTS = 64
@@ -25,7 +25,7 @@ _SCREENED = 80
 _HELD_OUT = 0.25
 _MOST_ROWS = 3000
 _REPAIRED, _STEPS = 6, 30
-_ALIKE = 0.4  # a share of entries
+_SIMILAR = 0.4  # a share of entries
 _GAIN = 0.005  # of the variance of increments, for a change to be worth it
 _SLACK = 0.5  # of the margin
 
@@ -73,11 +73,6 @@ def propose_transitions(data: TransitionData, *, margin: float, seed: int) -> Tr
     element and the identity, in every column of increments, as a share of what is at stake there.
     The cheapest come first, and another joins where all products with those before do well too.
 
-    Args:
-        data: The rows.
-        margin: The largest share of what is at stake, in any column.
-        seed: Of the rows held out and the predictor.
-
     Example:
         >>> from isotropy.data import Transitions
         >>> s = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
@@ -113,13 +108,7 @@ def propose_transitions(data: TransitionData, *, margin: float, seed: int) -> Tr
 
 
 class _Screen:
-    """Costs of elements, each found once.
-
-    Args:
-        fitted: The rows to fit a free predictor to.
-        outside: The rows to find costs on; those count whose images lie near rows fitted to.
-        seed: Of the predictor.
-    """
+    """Costs of elements, each found once."""
 
     def __init__(self, fitted: TransitionData, outside: TransitionData, seed: int) -> None:
         self._free = fitted.free_predictor(seed)
@@ -165,9 +154,9 @@ class _Screen:
             spread=rows.spread,
             seed=self._seed,
         )
-        orbits = at_stake(losses, output_orbits(cyclic, rows.n))
-        surely = losses.effects(orbits) - losses.noise(orbits)
-        worst = float(surely.max()) if orbits else np.inf
+        orbits = relevant_orbits(losses, output_orbits(cyclic, rows.n))
+        clear = losses.effects(orbits) - losses.noise(orbits)
+        worst = float(clear.max()) if orbits else np.inf
         return Screened(element, worst, float((losses.symmetrised - losses.free).sum(1).mean()))
 
     def repaired(self, one: Screened, steps: Sequence[SignedPermutation]) -> Screened:
@@ -191,7 +180,7 @@ def _apart(ordered: Sequence[Screened]) -> list[Screened]:
     chosen: list[Screened] = []
     for one in ordered:
         near = any(
-            _difference(one.element, known) <= _ALIKE * len(known.index)
+            _difference(one.element, known) <= _SIMILAR * len(known.index)
             for other in chosen
             for known in (other.element, other.element.inverse())
         )

@@ -92,16 +92,16 @@ class SignedPermutation:
 
     def words(self, names: Sequence[str]) -> str:
         """What it does to entries with these names."""
-        told = []
+        words = []
         for cycle in self.cycles():
             entries = [("" if sign > 0 else "−") + names[at] for at, sign in cycle]
             if len(cycle) == 2:
-                told.append(entries[1] if cycle[0][0] == cycle[1][0] else " ↔ ".join(entries))
+                words.append(entries[1] if cycle[0][0] == cycle[1][0] else " ↔ ".join(entries))
             elif cycle[-1][0] == cycle[0][0]:
-                told.append(" → ".join(entries))
+                words.append(" → ".join(entries))
             else:
-                told.append(" → ".join([*entries, entries[0]]))
-        return ", ".join(told)
+                words.append(" → ".join([*entries, entries[0]]))
+        return ", ".join(words)
 
 
 def generated(

@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Predict = Callable[[Tensor], Tensor]
 
 # an increment takes part if what moves explains at least this share of its variance
-AT_STAKE = 0.02
+LEAST_RELEVANT = 0.02
 _STANDARD_ERRORS = 3.0
 # errors are counted up to three deviations: collisions are rare, large, and hardly learned
 _LARGEST = 9.0
@@ -56,15 +56,6 @@ class ColumnLosses:
         seed: int = 0,
     ) -> ColumnLosses:
         """The losses on some rows.
-
-        Args:
-            predict: The free predictor, (rows, d) to (rows, n).
-            elements: The group, all of it.
-            x: Observations and actions, shape (rows, d).
-            increments: What is predicted, shape (rows, n).
-            constant: The mean of increments, shape (n,).
-            spread: Their deviations, shape (n,).
-            seed: Of the rows that entries are taken from.
 
         Example:
             >>> x = torch.randn(200, 2, generator=torch.Generator().manual_seed(0)).double()
@@ -146,15 +137,6 @@ def losses_without(
     """Losses of the free predictor with some inputs taken from other rows, shape (rows, n).
 
     In columns where a constant does better it is that: what was not learned cannot be lost.
-
-    Args:
-        predict: The free predictor.
-        columns: Which inputs.
-        x: Observations and actions, shape (rows, d).
-        increments: What is predicted, shape (rows, n).
-        constant: The mean of increments, shape (n,).
-        spread: Their deviations, shape (n,).
-        seed: Of the rows that entries are taken from.
     """
     order = torch.randperm(len(x), generator=make_generator(seed))
     without = x.clone()
@@ -178,14 +160,16 @@ def output_orbits(elements: Sequence[SignedPermutation], n: int) -> list[NDArray
     return [np.array(orbit) for orbit in found]
 
 
-def at_stake(losses: ColumnLosses, orbits: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+def relevant_orbits(
+    losses: ColumnLosses, orbits: Sequence[NDArray[np.int64]]
+) -> list[NDArray[np.int64]]:
     """The orbits of increments that depend on what moves."""
     lost = losses.blind - losses.free
     found = []
     for orbit in orbits:
         each = lost[:, orbit].mean(1)
         noise = _STANDARD_ERRORS * float(each.std()) / len(each) ** 0.5
-        if float(each.mean()) > max(AT_STAKE, noise):
+        if float(each.mean()) > max(LEAST_RELEVANT, noise):
             found.append(orbit)
     return found
 

@@ -51,11 +51,6 @@ class TransitionData:
     ) -> TransitionData:
         """Read transitions.
 
-        Args:
-            transitions: What was logged.
-            observation_names: A name for each entry of an observation; else o0, o1 and so on.
-            action_names: A name for each entry of an action; else a0, a1.
-
         Raises:
             ValueError: If there are not as many names as entries, or all increments are the same.
 

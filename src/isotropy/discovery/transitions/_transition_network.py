@@ -48,12 +48,6 @@ def fit_transition_network(
 ) -> tuple[StandardisedModel, dict[str, Any]]:
     """An equivariant network, fitted to some rows.
 
-    Args:
-        symmetry: The group on (s, a) and on s′ − s.
-        elements: The same, all of it.
-        seen: The rows.
-        seed: Of weights and batches.
-
     Returns:
         The model, in units of the data, and the description that ``build_model`` takes.
     """
@@ -74,10 +68,6 @@ def fit_transition_network(
 
 def kept_units(columns: Tensor, elements: Sequence[SignedPermutation]) -> tuple[Tensor, Tensor]:
     """A mean that the group leaves as it is, and a scale for all columns that it exchanges.
-
-    Args:
-        columns: Data, shape (rows, d); the group moves its first d entries among themselves.
-        elements: The group, all of it.
 
     Returns:
         The mean and the scale, shape (d,) each.

@@ -14,8 +14,8 @@ from torch import Tensor
 
 from isotropy.discovery.generators._algebras import ClassResult
 from isotropy.discovery.generators._charts import Array, combination_text
-from isotropy.discovery.generators._scaling_part import Scaling, recognised, scaling_in
-from isotropy.discovery.generators._search import GeneratorSearch
+from isotropy.discovery.generators._generator_search import GeneratorSearch
+from isotropy.discovery.generators._scaling_part import ScalingPart, recognised, scaling_in
 from isotropy.discovery.generators._snap import SnappedAlgebra
 from isotropy.discovery.generators._translation_part import Translations, translations_in
 from isotropy.groups import Group, embed, orthonormal_span, parse_group
@@ -61,7 +61,7 @@ class GeneratorClaim:
     centre: Array
     result: ClassResult | None
     exact: bool
-    scaling: Scaling | None = None
+    scaling: ScalingPart | None = None
     translations: Translations | None = None
 
     @property
@@ -109,13 +109,7 @@ class GeneratorClaim:
 def claims_of(
     search: GeneratorSearch, names: tuple[str, ...], outputs: int
 ) -> list[GeneratorClaim]:
-    """What a search claims, the largest algebras first: exact ones, one that nearly holds, shifts.
-
-    Args:
-        search: What was found.
-        names: Of the columns.
-        outputs: The number m of outputs.
-    """
+    """What a search claims, the largest algebras first: exact ones, an approximate one, shifts."""
     claims = [_algebra_claim(result, search, names, outputs) for result in search.candidates]
     several = len(search.combinations) > 1 and not search.fit.is_linear
     if several and not any(_moves_along(c, search.along) for c in claims):

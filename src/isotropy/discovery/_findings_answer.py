@@ -16,9 +16,6 @@ _EXACT = 1e-3  # share of what there is to learn that a model leaves which has l
 def answer(found: Findings) -> str:
     """The best finding, how sure it is and what its model gains; or that there is none.
 
-    Args:
-        found: What a search found.
-
     Example:
         >>> from isotropy.discovery import Finding, Findings
         >>> finding = Finding(
@@ -53,23 +50,26 @@ def _of(best: Finding) -> str:
     from isotropy.discovery._finding import shown_p_value
 
     sure = shown_p_value(best.p_value)
-    nearly = ", approximately" if best.approximate else ""
-    return f"{best.name}{nearly} ({sure}){_gain(best)}."
+    hedge = ", approximately" if best.approximate else ""
+    return f"{best.name}{hedge} ({sure}){_gain(best)}."
 
 
 def _gain(best: Finding) -> str:
-    told = best.comparison
-    if told is None:
+    comparison = best.comparison
+    if comparison is None:
         return ""
-    if told.strict_accuracy is not None and told.free_accuracy is not None:
+    if comparison.strict_accuracy is not None and comparison.free_accuracy is not None:
         return (
-            f": a model that has it is right in {told.strict_accuracy:.1%} of {told.samples} rows "
-            f"held out, one without in {told.free_accuracy:.1%}"
+            f": a model that has it is right in {comparison.strict_accuracy:.1%} of "
+            f"{comparison.samples} rows held out, one without in {comparison.free_accuracy:.1%}"
         )
-    if abs(told.saved) < _NOTICED or abs(told.strict - told.free) < 2 * told.error:
+    if (
+        abs(comparison.saved) < _NOTICED
+        or abs(comparison.strict - comparison.free) < 2 * comparison.error
+    ):
         return ": a model that has it predicts as well as one without"
-    if max(told.strict, told.free) < _EXACT * told.constant:
+    if max(comparison.strict, comparison.free) < _EXACT * comparison.constant:
         return ": models with it and without it predict almost exactly"
-    if told.saved > 0:
-        return f": a model that has it errs {told.saved:.0%} less than one without"
-    return f": {told.loss} {told.strict:.2g} with it, {told.free:.2g} without"
+    if comparison.saved > 0:
+        return f": a model that has it errs {comparison.saved:.0%} less than one without"
+    return f": {comparison.loss} {comparison.strict:.2g} with it, {comparison.free:.2g} without"

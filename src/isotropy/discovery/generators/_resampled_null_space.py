@@ -161,7 +161,7 @@ def _ratios(total: Array, noise: Array, floor: float) -> tuple[Array, Array]:
 
 
 def _gaps(resampled: list[Array]) -> Array:
-    """For each k the rise from the k-th value to the next that nearly all resamplings have."""
+    """For each k the rise from the k-th value to the next that almost all resamplings have."""
     logs = np.log(np.maximum(np.stack(resampled), 1e-300))
     gaps: Array = np.exp(np.quantile(np.diff(logs, axis=1), _QUANTILE, axis=0))
     return gaps

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -18,18 +19,9 @@ from isotropy.discovery.generators._algebras import (
     may_be_claimed,
     preference,
 )
-from isotropy.discovery.generators._charts import (
-    Array,
-    Chart,
-    chart_of_columns,
-)
-from isotropy.discovery.generators._column_blocks import (
-    as_blocks,
-)
-from isotropy.discovery.generators._conditioning import (
-    invisible_combinations,
-    unit_problem,
-)
+from isotropy.discovery.generators._charts import Array, Chart, chart_of_columns
+from isotropy.discovery.generators._column_blocks import as_blocks
+from isotropy.discovery.generators._conditioning import invisible_combinations, unit_problem
 from isotropy.discovery.generators._ignored_directions import ignored_directions, is_ignorable
 from isotropy.discovery.generators._smooth_fit import GIVEN, SmoothFit
 from isotropy.discovery.generators._smooth_predictor import fit_task
@@ -61,7 +53,7 @@ class GeneratorSearch:
         results: Every class of actions that was looked at.
         candidates: Classes whose algebras are to be tested, in that order: the largest exact one
             that has a name, those of other charts for the case that it fails, and a larger one
-            that is only nearly a symmetry.
+            that is only approximately a symmetry.
         ignored: Columns that the target does not depend on.
         along: Directions of the input that the target does not depend on and that are not
             columns, ``(k, n)``.
@@ -85,113 +77,105 @@ class GeneratorSearch:
         return self.candidates[0] if self.candidates else None
 
 
-def search_generators(
-    data: TaskData,
-    *,
-    blocks: Blocks | None = None,
-    affine: bool = True,
-    output: Output | None = None,
-    symplectic: bool = False,
-    model: Callable[[Tensor], Tensor] | None = None,
-    margin: float = 0.05,
-    seed: int = 0,
-) -> GeneratorSearch:
-    """Fit a smooth function to the data and find its Lie algebra in each class of actions.
+@dataclass(frozen=True)
+class GeneratorOptions:
+    """What to look for among the columns.
 
     Args:
-        data: The part of the data to look at.
-        blocks: Columns that move alike: their number, or which.
+        blocks: Columns that move in the same way: their number, or which.
         affine: Whether to look for translations.
         output: How outputs move; by default every way that fits is tried.
         symplectic: Whether only canonical transformations count.
         model: A function to look at instead of one that is fitted.
         margin: What a symmetry may cost.
         seed: Of the fit.
+    """
+
+    blocks: Blocks | None = None
+    affine: bool = True
+    output: Output | None = None
+    symplectic: bool = False
+    model: Callable[[Tensor], Tensor] | None = None
+    margin: float = 0.05
+    seed: int = 0
+
+    def require_fit(self, columns: int) -> None:
+        """Refuse what cannot be.
+
+        Raises:
+            ValueError: If outputs cannot move so, or momenta are not as many as positions.
+        """
+        if self.output is not None and self.output not in OUTPUTS:
+            expected = ", ".join(OUTPUTS)
+            raise ValueError(f"expected an output among {expected}, got {self.output!r:.80}")
+        if self.symplectic and columns % 2:
+            raise ValueError(f"expected as many momenta as positions, got {columns} columns")
+
+
+def search_generators(data: TaskData, options: GeneratorOptions) -> GeneratorSearch:
+    """Fit a smooth function to the data and find its Lie algebra in each class of actions.
 
     Raises:
         CannotTell: If the data do not allow an answer.
+        ValueError: If an option does not fit the data.
     """
-    if output is not None and output not in OUTPUTS:
-        raise ValueError(f"expected an output among {', '.join(OUTPUTS)}, got {output!r:.80}")
     x = data.x.numpy()
     names = column_names(data)
-    if symplectic and x.shape[1] % 2:
-        raise ValueError(f"expected as many momenta as positions, got {x.shape[1]} columns")
+    n = len(names)
+    options.require_fit(n)
     _require_visible(x, names)
-    given = None if blocks is None else as_blocks(blocks, data.input_names, x.shape[1])
-    fit = _fitted(data, model, seed)
+    given = None if options.blocks is None else as_blocks(options.blocks, data.input_names, n)
+    fit = _fitted(data, options.model, options.seed)
     found = surface_of(x, names, given)
     points = x[:_MOST_POINTS]
     order = _output_order(data)
-    samples = Samples.of(
-        fit, points, None if found is None else found.gradients(points), order=order
+    normals = None if found is None else found.gradients(points)
+    samples = Samples.of(fit, points, normals, order=order)
+    notes = () if found is None else (f"inputs lie on a surface: {'; '.join(found.sentences)}",)
+    everything = chart_of_columns(x, (tuple(range(n)),), names, "one action on all columns")
+    ignored, along, combinations = ignored_directions(
+        samples, everything, names, options.margin, options.seed
     )
-    notes = []
-    if found is not None:
-        notes.append(f"inputs lie on a surface: {'; '.join(found.sentences)}")
-    everything = chart_of_columns(
-        x, (tuple(range(x.shape[1])),), names, "one action on all columns"
-    )
-    ignored, along, combinations = ignored_directions(samples, everything, names, margin, seed)
     if not is_ignorable(fit, points, ignored, along):
         ignored, along, combinations = (), along[:0], combinations[:0]
-    live = x.shape[1] - len(ignored) - len(along)
     results: list[ClassResult] = []
-    if live > 1 and not fit.is_linear:  # else all symmetries are trivial
-        # canonical transformations pair columns, which combinations of them do not
-        reduced = combinations[:0] if symplectic else combinations
-        for chart in charts_to_look_in(
-            data, x, names, given, () if symplectic else ignored, reduced
-        ):
-            for kind in ways_outputs_move(output, data, len(chart.scale)):
-                results += _of_class(
-                    samples,
-                    chart,
-                    kind,
-                    affine=affine,
-                    symplectic=symplectic,
-                    margin=margin,
-                    seed=seed,
-                )
     usual: list[ClassResult] = []
-    nothing = fit.unexplained > NOTHING
-    if (
-        live > 1
-        and (not fit.is_linear or nothing)
-        and model is None
-        and found is None
-        and not symplectic
-    ):
-        usual = usual_results(data, x, names, samples, fit, given, output, affine=affine)
-    if live > 1 and not fit.is_linear and not results and not usual:
+    if n - len(ignored) - len(along) > 1:  # else all symmetries are trivial
+        if not fit.is_linear:
+            # canonical transformations pair columns, which combinations of them do not
+            left_out = ((), combinations[:0]) if options.symplectic else (ignored, combinations)
+            for chart in charts_to_look_in(data, x, names, given, *left_out):
+                for kind in ways_outputs_move(options.output, data, len(chart.scale)):
+                    results += _of_class(samples, chart, kind, options)
+        plain = options.model is None and found is None and not options.symplectic
+        if plain and (not fit.is_linear or fit.unexplained > NOTHING):
+            output, affine = options.output, options.affine
+            usual = usual_results(data, x, names, samples, fit, given, output, affine=affine)
+        if not fit.is_linear and not usual:
+            _require_results(results, options.output, n, len(order), len(points))
+    candidates = _candidates(results, usual)
+    every = (*results, *usual)
+    return GeneratorSearch(fit, every, candidates, ignored, along, combinations, order, notes)
+
+
+def _require_results(
+    results: Sequence[ClassResult], output: Output | None, columns: int, outputs: int, rows: int
+) -> None:
+    """Refuse data in which no class of actions could be looked at."""
+    if not results:
         if output is None:
             raise CannotTell(
-                f"expected at most {WIDEST} columns, or blocks of them, got {x.shape[1]} columns"
+                f"expected at most {WIDEST} columns, or blocks of them, got {columns} columns"
             )
         raise ValueError(
             f"expected outputs that can move as a {output} of some block of columns, "
-            f"got {len(order)} outputs"
+            f"got {outputs} outputs"
         )
-    if (
-        not usual
-        and results
-        and all(r.space is None and r.note.startswith(("needs", "too")) for r in results)
-    ):
+    if all(r.space is None and r.note.startswith(("needs", "too")) for r in results):
         least = min(r.unknowns for r in results)
         raise CannotTell(
-            f"expected at least {least} rows to find as many unknowns of an action, "
-            f"got {len(points)}"
+            f"expected at least {least} rows to find as many unknowns of an action, got {rows}"
         )
-    return GeneratorSearch(
-        fit,
-        (*results, *usual),
-        _candidates(results, usual),
-        ignored,
-        along,
-        combinations,
-        order,
-        tuple(notes),
-    )
 
 
 def _output_order(data: TaskData) -> Array:
@@ -264,25 +248,16 @@ def _fitted(data: TaskData, model: Callable[[Tensor], Tensor] | None, seed: int)
 
 
 def _of_class(
-    samples: Samples,
-    chart: Chart,
-    output: Output,
-    *,
-    affine: bool,
-    symplectic: bool,
-    margin: float,
-    seed: int,
+    samples: Samples, chart: Chart, output: Output, options: GeneratorOptions
 ) -> list[ClassResult]:
     """The class without translations; with them where that finds more."""
-    linear = algebras(
-        samples, chart, output, affine=False, symplectic=symplectic, margin=margin, seed=seed
-    )
-    if not affine or output != "invariant":
+    find = partial(algebras, samples, chart, output, symplectic=options.symplectic)
+    find = partial(find, margin=options.margin, seed=options.seed)
+    linear = find(affine=False)
+    if not options.affine or output != "invariant":
         return linear
-    wide = algebras(
-        samples, chart, output, affine=True, symplectic=symplectic, margin=margin, seed=seed
-    )
     best = max((r.dimension for r in linear if r.exact and r.snapped), default=0)
+    wide = find(affine=True)
     more = [r for r in wide if r.snapped is not None and r.exact and r.dimension > best]
     return more + linear
 
@@ -299,7 +274,7 @@ def _candidates(
         if result.exact and all(result.chart is not other.chart for other in exact):
             exact.append(result)
     first = exact[0] if exact else None
-    nearly = [
+    approximate = [
         r
         for r in results
         if may_be_claimed(r)
@@ -307,15 +282,15 @@ def _candidates(
         and "hidden" not in r.detail  # a basis that fits what does not hold says nothing
         and (first is None or (r.chart is first.chart and r.dimension > first.dimension))
     ]
-    nearly.sort(key=preference, reverse=True)
+    approximate.sort(key=preference, reverse=True)
     chosen = exact[:_MOST_CLAIMS]
     for one in usual:
         same = [
             (o.title, o.chart.blocks, o.output) == (one.title, one.chart.blocks, one.output)
-            for o in (*chosen, *nearly[:1])  # which says that it is not exact
+            for o in (*chosen, *approximate[:1])  # which says that it is not exact
         ]
         if may_be_claimed(one) and not any(same):
             chosen.append(one)
     chosen = chosen[: _MOST_CLAIMS + _MOST_USUAL]
     chosen.sort(key=preference, reverse=True)
-    return (*chosen, *nearly[:1])
+    return (*chosen, *approximate[:1])

@@ -12,15 +12,15 @@ import numpy as np
 from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
-from isotropy.discovery._finding import Finding
+from isotropy.discovery._data_layout import RowLayout
+from isotropy.discovery._finding import Finding, is_approximate, tested_fields
 from isotropy.discovery._findings import Findings
-from isotropy.discovery._layout import Layout
 from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test
 from isotropy.discovery.confirming._free_predictor import sample_losses
-from isotropy.discovery.confirming._joint_correction import joint_p_values
+from isotropy.discovery.confirming._joint_correction import jointly_corrected
 from isotropy.discovery.confirming._splits import three_way_split
 from isotropy.discovery.images._group_search_children import TrainedChildren, train_children
-from isotropy.discovery.images._group_search_claims import GroupClaim, listed
+from isotropy.discovery.images._group_search_claims import LayerGroupClaim, listed
 from isotropy.discovery.images._group_search_networks import ComparedNetworks, fit_grid_network
 from isotropy.discovery.images._group_search_space import group_space
 from isotropy.discovery.images._image_data import ImageData
@@ -32,7 +32,6 @@ CHILDREN = 60
 METHOD = "search among sets of groups"
 _MOST_SEARCHED, _MOST_FITTED, _MOST_TESTED = 5000, 4000, 1500
 _CLAIMED, _SEEDS = 3, 3
-_EXACT = 0.01  # what surely costs more is called approximate
 _NOTHING = 0.95
 
 
@@ -58,31 +57,20 @@ def discover_groups(
     group, and to those of other claims that lack one of its groups. Where no single group was
     tried, those that the set is made of stand for the best.
 
-    Args:
-        data: Images and classes.
-        names: Of the grid transformations that sets are made of; by default all that act.
-        study: The path of an SQLite file or the URL of a database that keeps what is trained.
-        strategy: ``"lattice"``, ``"dqn"``, ``"random"`` or ``"tpe"``.
-        children: How many networks to train on the first part at most; by default 60.
-        margin: The largest cost that still counts as a symmetry.
-        level: The chance of confirming anything false.
-        fit_models: Whether to fit a model with each set that is found.
-        seed: Of splits, networks and strategy.
-        progress: Told what is being done.
-
     Raises:
         ValueError: If images are too large, a transformation is unknown or does not act on them,
             or the study is of other data, groups or another seed.
         ConnectionError: If the database cannot be reached.
 
     Example:
+        >>> from isotropy.data import load
         >>> rng = np.random.default_rng(0)
         >>> x, y = rng.normal(size=(120, 4, 4)), rng.integers(2, size=120)
-        >>> found = discover_groups(ImageData.of(x, y, None, None), names=["rotation"])  # noise
+        >>> found = discover_groups(ImageData.of(load((x, y))), names=["rotation"])  # noise
         >>> len(found), found.tried[0]
         (0, '2 children trained, no network twice, among 2 sets of groups')
     """
-    tell = progress or (lambda step: None)
+    tell = progress or (lambda _step: None)
     search = _GroupSearch(data, names, margin, level, seed, tell)
     trained = train_children(
         search.searched_on,
@@ -127,7 +115,7 @@ class _GroupSearch:
         """The claims that stand on the third part of the rows."""
         ranked = trained.ranked
         claims = [
-            GroupClaim(self.space, one.state)
+            LayerGroupClaim(self.space, one.state)
             for one in ranked
             if one.state.groups and one.accuracy >= trained.baseline
         ][:_CLAIMED]
@@ -135,13 +123,9 @@ class _GroupSearch:
         networks = {state for some in rivals for state in some} | {one.state for one in claims}
         self.planned = _SEEDS * len(networks) + (1 + len(claims) if fit_models else 0)
         tests = [self._tested(*pair) for pair in zip(claims, rivals, strict=True)]
-        adjusted = joint_p_values(tests)
-        tests = [
-            replace(test, adjusted_p_value=float(p))
-            for test, p in zip(tests, adjusted, strict=True)
-        ]
+        tests = jointly_corrected(tests)
         found = self._reported(claims, tests, fit_models)
-        tried: list[str | Mapping[str, Any]] = [*trained.told()]
+        tried: list[str | Mapping[str, Any]] = [*trained.lines()]
         tried += [_tried(*pair) for pair in zip(claims, tests, strict=True)]
         seconds = time.perf_counter() - self.started
         return Findings(found, tried, seconds, self._notes(trained, claims, tests))
@@ -151,7 +135,10 @@ class _GroupSearch:
         self.tell(Step(self.done, self.planned, f"fitted a network with {state}"))
 
     def _rivals(
-        self, claim: GroupClaim, claims: Sequence[GroupClaim], ranked: Sequence[ScoredChild]
+        self,
+        claim: LayerGroupClaim,
+        claims: Sequence[LayerGroupClaim],
+        ranked: Sequence[ScoredChild],
     ) -> list[State]:
         """The free network, the best with a single group, and what is claimed without all of it.
 
@@ -165,7 +152,7 @@ class _GroupSearch:
         others = [one.state for one in claims if one != claim and not claim.is_within(one)]
         return list(dict.fromkeys([State(), *alone, *others]))
 
-    def _tested(self, claim: GroupClaim, rivals: Sequence[State]) -> ClaimTest:
+    def _tested(self, claim: LayerGroupClaim, rivals: Sequence[State]) -> ClaimTest:
         """The cost against the strongest rival, and the largest p-value against any of them."""
         losses = self.compared.losses(claim.state)
         tests = [
@@ -189,7 +176,7 @@ class _GroupSearch:
         return sample_losses(constant, self.outside.y, "classification")
 
     def _reported(
-        self, claims: Sequence[GroupClaim], tests: Sequence[ClaimTest], fit_models: bool
+        self, claims: Sequence[LayerGroupClaim], tests: Sequence[ClaimTest], fit_models: bool
     ) -> list[Finding]:
         """What is confirmed, in the order of claims: the best on validation rows first."""
         sure = [pair for pair in zip(claims, tests, strict=True) if pair[1].confirmed]
@@ -200,7 +187,7 @@ class _GroupSearch:
         free, _ = self._model(State())
         return [self._with_model(f, claim, free) for f, (claim, _) in zip(found, sure, strict=True)]
 
-    def _finding(self, claim: GroupClaim, test: ClaimTest) -> Finding:
+    def _finding(self, claim: LayerGroupClaim, test: ClaimTest) -> Finding:
         ours, free = (100 * self.compared.accuracy(one) for one in (claim.state, State()))
         return Finding(
             name=claim.name,
@@ -209,14 +196,9 @@ class _GroupSearch:
             method=METHOD,
             order=claim.order,
             layers=claim.layers(self.data.classes),
-            approximate=test.interval[0] > _EXACT,
-            confirmed=True,
-            p_value=test.adjusted_p_value,
-            effect=test.effect,
-            interval=test.interval,
-            margin=test.margin,
-            samples=test.samples,
-            layout=Layout(self.data.image[0], image=self.data.given),
+            approximate=is_approximate(test),
+            **tested_fields(test),
+            layout=RowLayout(self.data.image[0], image=self.data.given),
             notes=(
                 f"fitted to the second part of the rows, mean of {_SEEDS} trainings: accuracy on "
                 f"the {len(self.outside.x)} rows held out {ours:.4g} % with the groups, "
@@ -230,17 +212,17 @@ class _GroupSearch:
         self._fit_one(state)
         return network, spec
 
-    def _with_model(self, finding: Finding, claim: GroupClaim, free: Any) -> Finding:
+    def _with_model(self, finding: Finding, claim: LayerGroupClaim, free: Any) -> Finding:
         model, spec = self._model(claim.state)
         constant = self.seen.constant.expand(len(self.outside.x), -1)
-        said = {
+        outputs = {
             "model with the symmetry": outputs_of(model, self.outside.x),
             "free network": outputs_of(free, self.outside.x),
             "constant": constant,
         }
         texts = ", ".join(
             f"{name} {float(sample_losses(one, self.outside.y, 'classification').mean()):.4g}"
-            for name, one in said.items()
+            for name, one in outputs.items()
         )
         note = f"fitted to the first two parts of the rows: mean loss on the others: {texts}"
         return replace(finding, model=model, model_spec=spec, notes=(note, *finding.notes))
@@ -248,7 +230,7 @@ class _GroupSearch:
     def _notes(
         self,
         trained: TrainedChildren,
-        claims: Sequence[GroupClaim],
+        claims: Sequence[LayerGroupClaim],
         tests: Sequence[ClaimTest],
     ) -> list[str]:
         side = self.space.hidden[0][0]
@@ -281,7 +263,7 @@ class _GroupSearch:
         return notes
 
 
-def _tried(claim: GroupClaim, test: ClaimTest) -> dict[str, Any]:
+def _tried(claim: LayerGroupClaim, test: ClaimTest) -> dict[str, Any]:
     return {
         "name": claim.name,
         "method": METHOD,

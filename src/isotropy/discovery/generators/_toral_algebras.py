@@ -2,8 +2,8 @@
 
 Commuting matrices Z_j act on a common generalised eigenspace by one number each, the weight. Such
 algebras are not rigid: any weights near the estimated ones give an algebra as exact. A rotation is
-told from a slow spiral only by the simplicity of (0, 1) beside (0.02, 1), so weights become
-fractions with small numerators and denominators where the error allows.
+distinguished from a slow spiral only by the simplicity of (0, 1) beside (0.02, 1), so weights
+become fractions with small numerators and denominators where the error allows.
 """
 
 from __future__ import annotations
@@ -107,10 +107,6 @@ def _split(x: Array, values: Array, labels: Array, count: int) -> WeightSpaces |
 
 def toral_candidates(matrices: Array, error: float) -> Iterator[Array]:
     """Exactly commuting semisimple matrices near given ones, the simplest weights first.
-
-    Args:
-        matrices: Nearly commuting, independent, of shape (k, d, d).
-        error: How far off they may be.
 
     Yields:
         Orthonormal bases of shape (k, d, d): with weights of fractions of growing height, each for

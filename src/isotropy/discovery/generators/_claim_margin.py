@@ -7,7 +7,7 @@ import numpy as np
 from isotropy.discovery._task_data import TaskData
 from isotropy.discovery.confirming._free_predictor import FreePredictor
 from isotropy.discovery.confirming._share_of_columns import share_of_columns
-from isotropy.discovery.generators._claims import GeneratorClaim
+from isotropy.discovery.generators._generator_claims import GeneratorClaim
 
 # of the margin: for blocks that nothing suggests, and bases, of which there are many
 _ARBITRARY = 0.4
@@ -22,14 +22,7 @@ def margin_of(
     a share of what these columns do (``share_of_columns``). Where neither names nor the shape of
     the data suggest the blocks that move, it is less than half of that: there are many ways to cut
     columns into blocks, and some direction in one of them matters little. So there are to choose a
-    basis: in some, whatever is nearly quadratic is nearly as a length is.
-
-    Args:
-        claim: The claim.
-        free: A predictor.
-        rows: Rows that it was not fitted to.
-        margin: The share.
-        seed: Of the exchange.
+    basis: in some, whatever is almost quadratic is almost a squared length.
     """
     moved = np.abs(claim.rows).max((0, 2)) > 1e-9
     share = share_of_columns(free, rows, moved, seed)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Layout:
+class RowLayout:
     """How rows of data are laid out for a model, channel by channel over positions.
 
     Args:
@@ -36,7 +36,7 @@ class Layout:
 
         Example:
             >>> import torch
-            >>> Layout(image=(1, 4, 6)).rows(torch.zeros(5, 1, 4, 6)).shape
+            >>> RowLayout(image=(1, 4, 6)).rows(torch.zeros(5, 1, 4, 6)).shape
             torch.Size([5, 24])
         """
         if self.image:

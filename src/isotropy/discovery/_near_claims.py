@@ -22,7 +22,7 @@ StrictModel: TypeAlias = tuple[StandardisedModel, Mapping[str, Any]]
 
 @dataclass(frozen=True, eq=False)
 class NearClaim:
-    """A symmetry that may hold nearly.
+    """A symmetry that may hold approximately.
 
     Args:
         test: Whether it costs less than a wide margin.
@@ -37,7 +37,7 @@ class NearClaim:
 
 
 def standing(claims: Sequence[NearClaim]) -> list[NearClaim]:
-    """Those that surely cost less than the wide margin, after Holm's correction among them."""
+    """Those that cost significantly less than the wide margin, after Holm's correction."""
     adjusted = holm([claim.test.p_value for claim in claims])
     tested = [
         replace(claim, test=replace(claim.test, adjusted_p_value=float(p)))
@@ -56,20 +56,11 @@ def offered(
     level: float,
     seed: int,
 ) -> list[Finding]:
-    """The findings whose soft model surely predicts better than what there is without them.
+    """The findings whose soft model predicts significantly better than what there is without them.
 
     That is the free predictor, and every model of a symmetry that is confirmed: a one-sided test
     of paired losses on the rows held out, with Holm's correction over the findings. Being as good
     is not enough, for then nothing is gained by a symmetry that does not hold.
-
-    Args:
-        claims: Those that are ``standing``.
-        seen: The rows that all models are fitted to.
-        outside: The rows held out.
-        free: A predictor free of symmetry, fitted to the rows seen.
-        rivals: Findings that are confirmed.
-        level: The chance of offering anything that does not predict better.
-        seed: Of the fits.
     """
     models = [one.model for one in rivals]
     models += [one.soft.model for one in rivals if one.soft is not None]
@@ -94,10 +85,7 @@ def offered(
     offers = [one.soft for one in found if one.soft is not None]
     adjusted = holm([offer.comparison.p_value for offer in offers])
     return [
-        replace(
-            one,
-            soft=replace(offer, comparison=replace(offer.comparison, p_value=float(p))),
-        )
+        replace(one, soft=replace(offer, comparison=replace(offer.comparison, p_value=float(p))))
         for one, offer, p in zip(found, offers, adjusted, strict=True)
         if p <= level
     ]
@@ -117,15 +105,6 @@ def soft_offer(
 
     Where the models are linear the free predictor, which may have trees, is the linear one if that
     is better: what is gained is to be the symmetry's, not that of a simpler model.
-
-    Args:
-        strict: A model that has the symmetry, fitted to the rows seen.
-        spec: Its description.
-        seen: The rows that all models are fitted to.
-        outside: The rows to compare on.
-        free: The free predictor.
-        rivals: Losses of other models to be better than.
-        seed: That of the strict fit.
     """
     soft, described = fit_soft_model(
         strict, spec, seen.x, seen.y, seen.task, groups=seen.groups, seed=seed
