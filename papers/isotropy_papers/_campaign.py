@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from isotropy._run import OutOfTime, ProgressCallback, Step
+from isotropy.run import OutOfTime, ProgressCallback, Step
 from isotropy_papers._campaign_clock import Asked, Deadline
 from isotropy_papers._campaign_plan import (
     LONGER,

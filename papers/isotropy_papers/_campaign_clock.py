@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from isotropy._run import OutOfTime
+from isotropy.run import OutOfTime
 
 _Handler = Callable[[int, FrameType | None], None]
 _AGAIN = 5.0  # seconds: long enough to save a checkpoint, were the first alarm caught on the way

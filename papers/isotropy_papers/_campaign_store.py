@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from isotropy._run import atomic_write, write_json
+from isotropy.run import atomic_write, write_json
 from isotropy_papers._campaign_runs import CampaignRun, plain
 
 JOURNAL = "campaign.json"

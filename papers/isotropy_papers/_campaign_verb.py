@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from isotropy.cli import Answer, Frame, app, verb
+from isotropy.cli import Answer, CommonOptions, verb
 from isotropy_papers._reproduce import papers_app
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ _FOLDER = Path("results/campaign")
 
 
 def campaign(
-    frame: Frame,
+    common: CommonOptions,
     context: typer.Context,
     names: Annotated[
         list[str] | None,
@@ -63,9 +63,9 @@ def campaign(
 
     if (minutes is not None) + show + (collect is not None) != 1:
         raise ValueError("expected one of --list, --minutes and --collect")
-    seed = 0 if frame.seed is None else frame.seed  # a run that goes on needs a known seed
+    seed = 0 if common.seed is None else common.seed  # a run that goes on needs a known seed
     runs = [run.seeded(seed) for run in RUNS]
-    settings = Settings(data=data, images=images, device=_device(frame, context))
+    settings = Settings(data=data, images=images, device=_device(common, context))
     store = Store(out, earlier, Limits(files, megabytes))
     if collect is not None:
         taken = store.collect(collect)
@@ -75,7 +75,7 @@ def campaign(
         listed = {"runs": [one.data() for one in found], "out_of_reach": OUT_OF_REACH}
         return Answer(listed, _listed(found))
     work = Campaign(runs, store, settings, commit_of(commit))
-    with frame.progress("campaign") as progress:
+    with common.progress("campaign") as progress:
         outcomes = work.spend(minutes, names or (), progress)
     answer = {
         "minutes": minutes,
@@ -95,18 +95,18 @@ def campaign(
     return Answer(answer, _outcomes(outcomes))
 
 
-for command in (app, papers_app):
-    verb("campaign", command)(campaign)
+verb("campaign")(campaign)
+verb("campaign", papers_app)(campaign)
 
 
-def _device(frame: Frame, context: typer.Context) -> str:
+def _device(common: CommonOptions, context: typer.Context) -> str:
     """The device that was asked for, or else a GPU where there is one."""
     import torch
 
     source = context.get_parameter_source("device")
     if source is not None and source.name != "DEFAULT":
-        return frame.device
-    return "cuda" if torch.cuda.is_available() else frame.device
+        return common.device
+    return "cuda" if torch.cuda.is_available() else common.device
 
 
 def _listed(plans: "list[Planned]") -> str:

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.discovery.layerwise import layer_types
-from isotropy.discovery.layerwise._augmented_batches import AugmentedBatches
-from isotropy.discovery.layerwise._starting_precisions import (
+from isotropy.discovery.layerwise import (
+    AugmentedBatches,
     begin_with_strict_paths,
+    layer_types,
     starting_precisions,
 )
 from isotropy.evidence import laplace, learn_priors

@@ -12,8 +12,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from isotropy._run._bounded_json import bounded_json, shown
 from isotropy.discovery.search import SearchSpace, State
+from isotropy.run import bounded_json
 from isotropy_papers._all_networks import may_be_all_networks
 
 FORMAT = 1
@@ -59,7 +59,7 @@ def table_parts(place: str) -> dict[str, Any]:
 
 
 def _damaged(place: str, error: Exception) -> ValueError:
-    why = shown(str(error))
+    why = _short(str(error))
     return ValueError(f"expected a score table, got a damaged file in {place!r} ({why})")
 
 
@@ -86,20 +86,20 @@ def _parts(tensors: dict[str, Tensor], text: str | None) -> dict[str, Any]:
     about = bounded_json(text, "what a score table says of itself")
     if not isinstance(about, dict) or not {"name", "space", *_ROWS} <= set(about) <= _ABOUT:
         raise ValueError(
-            f"expected {', '.join(sorted(_ABOUT))} in a score table, got {shown(about)}"
+            f"expected {', '.join(sorted(_ABOUT))} in a score table, got {_short(about)}"
         )
     if not isinstance(about["name"], str) or len(about["name"]) > _NAME:
-        raise ValueError(f"expected a name of up to {_NAME} letters, got {shown(about['name'])}")
+        raise ValueError(f"expected a name of up to {_NAME} letters, got {_short(about['name'])}")
     for rows in _ROWS:
         if type(about[rows]) is not int or not 0 < about[rows] < 2**31:
-            raise ValueError(f"expected {rows} from 1 to {2**31 - 1}, got {shown(about[rows])}")
+            raise ValueError(f"expected {rows} from 1 to {2**31 - 1}, got {_short(about[rows])}")
     space = SearchSpace.of(json.dumps(about["space"]))
     networks = _networks(space, tensors["groups"], tensors["hidden"])
     complete = about.get("complete")
     if complete is None:
         complete = may_be_all_networks(space, networks)
     if type(complete) is not bool:
-        raise ValueError(f"expected true or false as complete, got {shown(complete)}")
+        raise ValueError(f"expected true or false as complete, got {_short(complete)}")
     if (tensors["parameters"] < 0).any():
         raise ValueError("expected numbers of parameters from 0 on, got negative ones")
     return {
@@ -140,3 +140,7 @@ def _check(metadata: dict[str, str], place: str) -> None:
         raise ValueError(
             f"expected a score table of format {FORMAT} or older, got {version} in {place!r}"
         )
+
+
+def _short(value: object) -> str:
+    return ascii(value)[:60]

@@ -11,10 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
-from isotropy.discovery.sharing._assignment import hard_assignment, rounded
-from isotropy.discovery.sharing._brute_force import shared_solutions
-from isotropy.discovery.sharing._relaxation import averaged, relax_sharing
+from isotropy.discovery.sharing import (
+    LeastSquares,
+    PartitionEvidence,
+    relax_sharing,
+    rounded,
+    shared_solutions,
+)
 from isotropy.run import generator as make_generator
 from isotropy.run import spawn
 from isotropy_papers.augerino import Augerino
@@ -99,9 +102,7 @@ class Runs:
     def block_means(self, found: list[Labels]) -> list[Tensor]:
         """Means over blocks of the unshared maps, the lower level of the paper (Eq. 65, 66)."""
         pairs = zip(self.unshared(), found, strict=True)
-        return [
-            averaged(hard_assignment(labels), g.flatten()).reshape(g.shape) for g, labels in pairs
-        ]
+        return [_means_over_blocks(g.flatten(), labels).reshape(g.shape) for g, labels in pairs]
 
     def relaxed(
         self, learning_rate: float, penalty: float, steps: int, device: str = "cpu"
@@ -175,3 +176,9 @@ def _augerino(task: SharingTask, rng: torch.Generator) -> tuple[Tensor, float]:
         # the same shifts move every row in evaluation, so the whole is one linear map
         whole: Tensor = model(torch.eye(x.shape[1], dtype=x.dtype)).mT
     return whole, float(shifts.width.detach())
+
+
+def _means_over_blocks(values: Tensor, labels: Labels) -> Tensor:
+    _, block, count = np.unique(labels, return_inverse=True, return_counts=True)
+    means = np.bincount(block, values.numpy()) / count
+    return torch.as_tensor(means[block])

@@ -10,10 +10,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
-from isotropy.discovery.sharing._assignment import rounded
-from isotropy.discovery.sharing._brute_force import best_partition
-from isotropy.discovery.sharing._relaxation import relax_sharing
+from isotropy.discovery.sharing import (
+    LeastSquares,
+    PartitionEvidence,
+    best_partition,
+    relax_sharing,
+    rounded,
+)
 from isotropy.equivariance import partition_distance
 from isotropy.run import ProgressCallback
 from isotropy.run import generator as make_generator

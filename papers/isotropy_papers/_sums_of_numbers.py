@@ -10,9 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from isotropy.discovery.sharing import FitOptions, learn_module_sharing
-from isotropy.discovery.sharing._partition_fits import fit_partitions
-from isotropy.discovery.sharing._shared_module import SharedModule
+from isotropy.discovery.sharing import (
+    FitOptions,
+    SharedModule,
+    fit_partitions,
+    learn_module_sharing,
+)
 from isotropy.equivariance import partition_distance
 from isotropy.run import generator
 from isotropy_papers.augerino import Augerino

@@ -15,10 +15,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from isotropy.bases import pair_orbits
 from isotropy.discovery.search import SearchSpace, State, Training
-from isotropy.groups import Monomial
-from isotropy.groups._connected_components import components
-from isotropy.nn._grid_network import grid_sharing
+from isotropy.nn import grid_sharing
 
 _EVALUATED = 2500  # rows at once
 
@@ -105,11 +104,12 @@ class ChildrenTogether:
             return torch.arange(len(self.networks)).repeat_interleave(cells).int()
         found = []
         for state in self.networks:
-            moves = (
-                Monomial(one.permutations(*grids)[number])  # type: ignore[arg-type]
+            moves = [
+                one.permutations(*grids)[number]  # type: ignore[arg-type]
                 for one in self.space.transformations(state)
-            )
-            found.append(components(moves, cells))
+            ]
+            alone = [torch.zeros(1, dtype=torch.long)] * len(moves)
+            found.append(pair_orbits(moves, alone).flatten() if moves else torch.arange(cells))
         return _one_after_another(found)[0]
 
     def parameters(self) -> Tensor:

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 
-from isotropy.equivariance import layerwise, layerwise_eq_t
-from isotropy.equivariance._kinds import kind_of_module
+from isotropy.equivariance import kind_of_module, layerwise, layerwise_eq_t
 from isotropy.run import ProgressCallback
 from isotropy_papers._classifiers import Classifier
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings

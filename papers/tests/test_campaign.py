@@ -15,8 +15,8 @@ import pytest
 
 import isotropy_papers._campaign_verb  # noqa: F401  # adds the verb, as __main__ does
 from isotropy import cli
-from isotropy._run import Checkpoint, OutOfTime, ProgressCallback, Step
 from isotropy.data import fetch
+from isotropy.run import Checkpoint, OutOfTime, ProgressCallback, Step
 from isotropy_papers import Cell, Experiment, Result, Settings, experiment, ids
 from isotropy_papers._campaign import Campaign, Outcome, commit_of
 from isotropy_papers._campaign_plan import Planned, absent_data, planned

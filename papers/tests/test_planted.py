@@ -11,11 +11,14 @@ from torch import Tensor
 
 from isotropy import cli, discovery
 from isotropy.discovery import Finding, Findings, find_generators
-from isotropy.discovery.generators import snap, snap_affine
-from isotropy.discovery.generators._algebras import ClassResult
+from isotropy.discovery.generators import (
+    ClassResult,
+    GeneratorFindings,
+    SnappedAlgebra,
+    snap,
+    snap_affine,
+)
 from isotropy.discovery.generators._charts import chart_of_columns
-from isotropy.discovery.generators._find_generators import GeneratorFindings
-from isotropy.discovery.generators._snap import SnappedAlgebra
 from isotropy.run import Step
 from isotropy_papers import Settings, experiment
 from isotropy_papers import planted as bench_module

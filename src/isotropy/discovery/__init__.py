@@ -12,15 +12,14 @@ _MOVED = {
     "isotropy.discovery.confirming._orbit_average": "OrbitAverage",
     "isotropy.discovery.confirming._soft_comparison": "SoftComparison",
     "isotropy.discovery.confirming._splits": "three_way_split",
-    "isotropy.discovery.generators": "find_constraints null_spaces snap snap_affine",
+    "isotropy.discovery.generators": (
+        "ClassResult GeneratorFindings SnappedAlgebra find_constraints null_spaces snap snap_affine"
+    ),
     "isotropy.discovery.generators._action_class": "ActionClass action_class",
-    "isotropy.discovery.generators._algebras": "ClassResult",
     "isotropy.discovery.generators._column_blocks": "ColumnBlocks blocks_from_names",
     "isotropy.discovery.generators._data_constraints": "DataConstraints",
-    "isotropy.discovery.generators._find_generators": "GeneratorFindings",
     "isotropy.discovery.generators._resampled_null_space": "NullSpace",
     "isotropy.discovery.generators._smooth_fit": "SmoothFit fit_smooth",
-    "isotropy.discovery.generators._snap": "SnappedAlgebra",
     "isotropy.discovery.layerwise": (
         "LayerType LayerwiseResult layer_table layer_types learn_layers"
     ),
@@ -32,16 +31,16 @@ _MOVED = {
     ),
     "isotropy.discovery.sharing": (
         "BilevelOptions FitOptions LearnedSharing LeastSquares PartitionEvidence "
-        "learn_module_sharing"
+        "best_partition learn_module_sharing relax_sharing rounded shared_solutions"
     ),
     "isotropy.discovery.sharing._assignment": (
-        "canonical_labels hard_assignment rank_penalty rounded row_entropy row_softmax"
+        "canonical_labels hard_assignment rank_penalty row_entropy row_softmax"
     ),
-    "isotropy.discovery.sharing._brute_force": "best_partition set_partitions shared_solutions",
+    "isotropy.discovery.sharing._brute_force": "set_partitions",
     "isotropy.discovery.sharing._hypergradient": "hypergradient inverse_hvp_cg inverse_hvp_neumann",
     "isotropy.discovery.sharing._module_sharing": "ModuleSharingResult",
     "isotropy.discovery.sharing._partition_search": "cluster_values",
-    "isotropy.discovery.sharing._relaxation": "Relaxed averaged relax_sharing",
+    "isotropy.discovery.sharing._relaxation": "Relaxed averaged",
     "isotropy.discovery.transitions._discover_transitions": "discover_transitions",
     "isotropy_papers.augerino": "Augerino",
     "isotropy_papers.augmentations": "Augmentation LearnedPermutations LearnedShifts",

@@ -4,6 +4,7 @@ from isotropy.equivariance._eq_t import eq_t
 from isotropy.equivariance._grid_actions import sequence_action
 from isotropy.equivariance._group_actions import group_action
 from isotropy.equivariance._image_actions import image_action
+from isotropy.equivariance._kinds import kind_of_module
 from isotropy.equivariance._layerwise import LayerContribution, Layerwise, layerwise
 from isotropy.equivariance._layerwise_eq_t import layerwise_eq_t
 from isotropy.equivariance._lee import LEE, lee, lee_penalty
@@ -29,6 +30,7 @@ __all__ = [
     "equivariance_error",
     "group_action",
     "image_action",
+    "kind_of_module",
     "layerwise",
     "layerwise_eq_t",
     "lee",

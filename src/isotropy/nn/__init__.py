@@ -3,7 +3,6 @@
 from isotropy._run._lazy_names import lazy_names
 
 _MOVED = {
-    "isotropy.nn._grid_network": "grid_sharing",
     "isotropy.nn._on_slices": "OnSlices",
     "isotropy.nn._recorder": "LinearOperation",
     "isotropy.nn._symmetric_network": "NetworkKind",

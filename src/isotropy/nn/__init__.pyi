@@ -5,7 +5,7 @@ from isotropy.nn._deep_ensemble import DeepEnsemble
 from isotropy.nn._dynamics import HNN, NeuralODE
 from isotropy.nn._emlp import EMLP, EMLPBlock
 from isotropy.nn._factored_linear import FactoredLinear
-from isotropy.nn._grid_network import GridNetwork
+from isotropy.nn._grid_network import GridNetwork, grid_sharing
 from isotropy.nn._group_conv import GroupConv2d, Lift
 from isotropy.nn._layerwise_network import LayerwiseNetwork
 from isotropy.nn._linear import Linear, fixed_weights
@@ -60,6 +60,7 @@ __all__ = [
     "anti_aliased",
     "fixed_weights",
     "gated",
+    "grid_sharing",
     "lengthscales",
     "log_prior",
     "make_equivariant",

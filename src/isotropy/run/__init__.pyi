@@ -1,13 +1,17 @@
+from isotropy._run._bounded_json import bounded_json
 from isotropy._run._checkpoints import Checkpoint
 from isotropy._run._files import atomic_write, cache_folder, write_json
+from isotropy._run._patience import OutOfTime
 from isotropy._run._progress import ProgressCallback, Step, terminal_progress
 from isotropy._run._seeds import generator, spawn
 
 __all__ = [
     "Checkpoint",
+    "OutOfTime",
     "ProgressCallback",
     "Step",
     "atomic_write",
+    "bounded_json",
     "cache_folder",
     "generator",
     "spawn",

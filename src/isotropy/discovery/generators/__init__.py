@@ -4,13 +4,10 @@ from isotropy._run._lazy_names import lazy_names
 
 _DEPRECATED = {
     "ActionClass": "isotropy.discovery.generators._action_class:ActionClass",
-    "ClassResult": "isotropy.discovery.generators._algebras:ClassResult",
     "ColumnBlocks": "isotropy.discovery.generators._column_blocks:ColumnBlocks",
     "DataConstraints": "isotropy.discovery.generators._data_constraints:DataConstraints",
-    "GeneratorFindings": "isotropy.discovery.generators._find_generators:GeneratorFindings",
     "NullSpace": "isotropy.discovery.generators._resampled_null_space:NullSpace",
     "SmoothFit": "isotropy.discovery.generators._smooth_fit:SmoothFit",
-    "SnappedAlgebra": "isotropy.discovery.generators._snap:SnappedAlgebra",
     "action_class": "isotropy.discovery.generators._action_class:action_class",
     "blocks_from_names": "isotropy.discovery.generators._column_blocks:blocks_from_names",
     "fit_smooth": "isotropy.discovery.generators._smooth_fit:fit_smooth",

@@ -1,11 +1,19 @@
+from isotropy.discovery.layerwise._augmented_batches import AugmentedBatches
 from isotropy.discovery.layerwise._layer_types import LayerType, layer_table, layer_types
 from isotropy.discovery.layerwise._layerwise_result import LayerwiseResult
 from isotropy.discovery.layerwise._learn_layers import learn_layers
+from isotropy.discovery.layerwise._starting_precisions import (
+    begin_with_strict_paths,
+    starting_precisions,
+)
 
 __all__ = [
+    "AugmentedBatches",
     "LayerType",
     "LayerwiseResult",
+    "begin_with_strict_paths",
     "layer_table",
     "layer_types",
     "learn_layers",
+    "starting_precisions",
 ]
