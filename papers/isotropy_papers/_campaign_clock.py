@@ -74,10 +74,10 @@ def _handled(number: int, handler: _Handler) -> Iterator[None]:
         signal.signal(number, before)
 
 
-def _out_of_time(number: int = 0, frame: FrameType | None = None) -> NoReturn:
+def _out_of_time(_number: int = 0, _frame: FrameType | None = None) -> NoReturn:
     raise OutOfTime("the minutes are over")
 
 
-def _asked(number: int, frame: FrameType | None) -> NoReturn:
+def _asked(number: int, _frame: FrameType | None) -> NoReturn:
     signal.signal(number, signal.SIG_IGN)  # what is left to do takes seconds
     raise Asked

@@ -46,21 +46,20 @@ def table_parts(place: str) -> dict[str, Any]:
     try:
         metadata = _metadata(place)
     except (SafetensorError, ValueError, OSError) as error:
-        raise _damaged(place, error) from error
+        raise ValueError(_damaged(place, error)) from error
     _check(metadata, place)
     try:
         tensors = _tensors(place)
     except (SafetensorError, ValueError, OSError) as error:
-        raise _damaged(place, error) from error
+        raise ValueError(_damaged(place, error)) from error
     try:
         return _parts(tensors, metadata.get("table"))
     except ValueError as error:
         raise ValueError(f"{error}, in {place!r}") from error
 
 
-def _damaged(place: str, error: Exception) -> ValueError:
-    why = _short(str(error))
-    return ValueError(f"expected a score table, got a damaged file in {place!r} ({why})")
+def _damaged(place: str, error: Exception) -> str:
+    return f"expected a score table, got a damaged file in {place!r} ({_short(str(error))})"
 
 
 def _metadata(place: str) -> dict[str, str]:

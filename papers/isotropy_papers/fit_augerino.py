@@ -89,10 +89,7 @@ def fit_augerino(
         >>> fit.score < fit.scores[0]
         True
     """
-    if epochs < 0:
-        raise ValueError(f"expected no fewer than zero epochs, got {epochs}")
-    if patience is not None and patience < 1:
-        raise ValueError(f"expected a patience of at least one epoch or None, got {patience}")
+    _require_lengths(epochs, patience)
     held_x, held_y = (x, y) if validation is None else validation
     for rows, targets in ((x, y), (held_x, held_y)):
         _require_rows(model, rows, targets)
@@ -135,6 +132,13 @@ def fit_augerino(
     model.load_state_dict(kept)
     model.eval()
     return AugerinoFit(model, best, scores[best], tuple(scores), interrupted)
+
+
+def _require_lengths(epochs: int, patience: int | None) -> None:
+    if epochs < 0:
+        raise ValueError(f"expected no fewer than zero epochs, got {epochs}")
+    if patience is not None and patience < 1:
+        raise ValueError(f"expected a patience of at least one epoch or None, got {patience}")
 
 
 def _require_rows(model: Augerino, x: Tensor, y: Tensor) -> None:

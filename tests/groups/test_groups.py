@@ -310,7 +310,7 @@ def test_products_act_on_tensor_products_and_keep_their_factors() -> None:
     group = Z(3) * SO(2) * Z(2)
     g = group.sample(generator=0)
     assert repr(g) == "Kron(size=12)"
-    assert [p.size for p in g.parts] == [3, 2, 2]
+    assert [p.size for p in g.parts] == [3, 2, 2]  # type: ignore[attr-defined]
     assert group == (Z(3) * SO(2)) * Z(2) == Z(3) * (SO(2) * Z(2))
     assert str(group) == "Z(3)*SO(2)*Z(2)"
     first = group.discrete[0].dense()

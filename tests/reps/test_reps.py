@@ -176,10 +176,11 @@ def test_mixed_products() -> None:
     assert rep.size() == 12 + 8
     g = (SO(3) * S(4)).sample(generator=0)
     assert repr(g) == "Kron(size=12)"
-    r, p = (part.dense() for part in g.parts)
+    r, p = (part.dense() for part in g.parts)  # type: ignore[attr-defined]
     expected = torch.block_diag(torch.kron(r, p), p, p)
     torch.testing.assert_close(rep.rho(g).dense(), expected)
-    torch.testing.assert_close(V(SO(3)).T(SO(3) * S(4))._rho({SO(3): g.parts[0]}).dense(), r)
+    first = g.parts[0]  # type: ignore[attr-defined]
+    torch.testing.assert_close(V(SO(3)).T(SO(3) * S(4))._rho({SO(3): first}).dense(), r)
     with pytest.raises(ValueError, match="kept as a Kronecker product"):
         rep.rho(g.dense())
 

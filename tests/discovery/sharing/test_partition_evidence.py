@@ -16,6 +16,7 @@ from scipy.stats import multivariate_normal
 from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
 from isotropy.discovery.sharing._partition_search import cluster_values
 from isotropy.equivariance import partition_distance
+from isotropy.run import Step
 from isotropy_papers.sharing_tasks import cross_correlation, shared_means
 from partitions import all_partitions, canonical_labels
 
@@ -317,7 +318,7 @@ def test_an_interrupted_search_keeps_its_best() -> None:
     scores = []
     for stop in (1, 2, 5):
 
-        def interrupt(step: object, stop: int = stop) -> None:
+        def interrupt(step: Step, stop: int = stop) -> None:
             if step.done == stop:
                 raise KeyboardInterrupt
 

@@ -17,6 +17,7 @@ from isotropy.discovery.sharing._assignment import (
 )
 from isotropy.discovery.sharing._relaxation import averaged, relax_sharing
 from isotropy.equivariance import partition_distance
+from isotropy.run import Step
 from isotropy_papers.sharing_tasks import shared_means
 
 
@@ -194,7 +195,7 @@ def test_patience_stops_early_and_keeps_the_best(batches: int) -> None:
 def test_an_interruption_keeps_what_there_is() -> None:
     train, held = means(30, 3)
 
-    def interrupt(step: object) -> None:
+    def interrupt(step: Step) -> None:
         assert step.total == 1000
         if step.done == 100:
             raise KeyboardInterrupt
