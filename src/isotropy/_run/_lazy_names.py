@@ -18,7 +18,7 @@ _PAPERS = "isotropy_papers"
 
 
 def lazy_names(
-    room: str, deprecated: Mapping[str, str] | None = None
+    room: str, moved: Mapping[str, str] | None = None
 ) -> tuple[Callable[..., object], Callable[[], list[str]], list[str]]:
     """What a room's ``__getattr__``, ``__dir__`` and ``__all__`` are.
 
@@ -28,8 +28,8 @@ def lazy_names(
     Args:
         room: The ``__name__`` of the package; its ``__init__.pyi`` imports each public name from
             the module that holds it.
-        deprecated: Old names, each with where it is now: ``"isotropy.room:name"``, or a method.
-            One in a private module has nothing that replaces it.
+        moved: Old names, separated by blanks, by the module that holds them now; ``old=new`` where
+            it has another name there. Nothing replaces those of a private module.
 
     Example:
         >>> find, _, names = lazy_names("isotropy.bases")
@@ -38,7 +38,11 @@ def lazy_names(
     """
     package = sys.modules[room]
     places = _imports(Path(str(package.__file__)).with_suffix(".pyi"))
-    old = dict(deprecated or {})
+    old = {
+        name: (module, now or name)
+        for module, names in (moved or {}).items()
+        for name, _, now in (one.partition("=") for one in names.split())
+    }
 
     def __getattr__(name: str, stacklevel: int = 3) -> object:
         if name in places:
@@ -46,8 +50,7 @@ def lazy_names(
             setattr(package, name, found)
             return found
         if name in old:
-            module, _, now = old[name].partition(":")
-            return _with_warning(f"{room}.{name}", module, now, stacklevel)
+            return _with_warning(f"{room}.{name}", *old[name], stacklevel)
         raise AttributeError(f"module {room!r} has no attribute {name!r}")
 
     names = sorted(places)

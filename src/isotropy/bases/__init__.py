@@ -13,6 +13,4 @@ _MOVED = {
     "isotropy.bases._wreath": "WreathBasis",
     "isotropy.bases._zero_weight": "ZeroWeightBasis solve_zero_weight",
 }
-_DEPRECATED = {old: f"{now}:{old}" for now, names in _MOVED.items() for old in names.split()}
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, _DEPRECATED)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _MOVED)

@@ -11,22 +11,16 @@ from isotropy.cli import (  # noqa: F401  (each adds its verb, in the order of t
 )
 from isotropy.cli._other_verbs import add_other_verbs
 
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    deprecated={
-        "BAD_INPUT": "isotropy.cli._verbs:BAD_INPUT",
-        "INTERRUPTED": "isotropy.cli._verbs:INTERRUPTED",
-        "Frame": "isotropy.cli:CommonOptions",
-        "Method": "isotropy.cli._basis:Method",
-        "app": "isotropy.cli._verbs:app",
-        "basis": "isotropy.cli._basis:basis",
-        "certify": "isotropy.cli._certify:certify",
-        "data_app": "isotropy.cli._data:data_app",
-        "data_get": "isotropy.cli._data:data_get",
-        "discover": "isotropy.cli._discover:discover",
-        "measure": "isotropy.cli._measure:measure",
-        "verify": "isotropy.cli._verify:verify",
-    },
-)
+_MOVED = {
+    "isotropy.cli": "Frame=CommonOptions",
+    "isotropy.cli._basis": "Method basis",
+    "isotropy.cli._certify": "certify",
+    "isotropy.cli._data": "data_app data_get",
+    "isotropy.cli._discover": "discover",
+    "isotropy.cli._measure": "measure",
+    "isotropy.cli._verbs": "BAD_INPUT INTERRUPTED app",
+    "isotropy.cli._verify": "verify",
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _MOVED)
 
 add_other_verbs()

@@ -2,9 +2,10 @@
 
 from isotropy._run._lazy_names import lazy_names
 
-# names that were of this room, by the module that holds them now
 _MOVED = {
+    "isotropy.discovery._data_layout": "Layout=RowLayout",
     "isotropy.discovery._model_comparison": "ModelComparison",
+    "isotropy.discovery._reading": "Reading=ShapeReading",
     "isotropy.discovery._soft_offer": "SoftOffer",
     "isotropy.discovery._standardised": "HomogeneousModel StandardisedModel build_model",
     "isotropy.discovery.confirming._claim_test": "group_average holm",
@@ -49,12 +50,4 @@ _MOVED = {
     "isotropy_papers.replay": "replay",
     "isotropy_papers.score_table": "ScoreTable",
 }
-_RENAMED = {
-    "Layout": "isotropy.discovery._data_layout:RowLayout",
-    "Reading": "isotropy.discovery._reading:ShapeReading",
-}
-__getattr__, __dir__, __all__ = lazy_names(
-    __name__,
-    {name: f"{place}:{name}" for place, names in _MOVED.items() for name in names.split()}
-    | _RENAMED,
-)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _MOVED)

@@ -18,6 +18,4 @@ _MOVED = {
     "isotropy.groups._subgroups": "require_subgroup",
     "isotropy.groups._text": "Reader",
 }
-_DEPRECATED = {old: f"{now}:{old}" for now, names in _MOVED.items() for old in names.split()}
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, _DEPRECATED)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _MOVED)

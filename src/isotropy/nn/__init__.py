@@ -10,6 +10,4 @@ _MOVED = {
     "isotropy_papers.group_table": "GroupTable",
     "isotropy_papers.sparse_group_linear": "SparseGroupLinear",
 }
-_DEPRECATED = {old: f"{now}:{old}" for now, names in _MOVED.items() for old in names.split()}
-
-__getattr__, __dir__, __all__ = lazy_names(__name__, _DEPRECATED)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _MOVED)

@@ -5,30 +5,21 @@ What needs gymnasium or stable-baselines3 (the extra ``rl``) is loaded when used
 
 from isotropy._run._lazy_names import lazy_names
 
-_find, __dir__, __all__ = lazy_names(
-    __name__,
-    deprecated={
-        "DynamicsError": "isotropy.rl._dynamics_figures:DynamicsError",
-        "EntryLayout": "isotropy.rl._entry_layout:EntryLayout",
-        "EquivariantScaler": "isotropy.rl._normalisation:EquivariantScaler",
-        "Part": "isotropy.rl._parts:Part",
-        "Transformation": "isotropy.rl._transformations:Transformation",
-        "TransitionRecipe": "isotropy_papers.transition_training:TransitionRecipe",
-        "described_symmetry": "isotropy.rl:EnvironmentSymmetry.described",
-        "environment_symmetries": "isotropy.rl._known_environments:environment_symmetries",
-        "fit_transition_model": "isotropy_papers.transition_training:fit_transition_model",
-        "group_images": "isotropy_papers.transition_errors:group_images",
-        "one_step_error": "isotropy_papers.transition_errors:one_step_error",
-        "rollout_error": "isotropy_papers.transition_errors:rollout_error",
-        "rollout_errors": "isotropy_papers.transition_errors:rollout_errors",
-        "slide": "isotropy.rl._parts:slide",
-        "symmetric_network": "isotropy.nn:symmetric_network",
-        "transition_equivariance_error": (
-            "isotropy_papers.transition_errors:transition_equivariance_error"
-        ),
-        "world_turn": "isotropy.rl._transformations:world_turn",
-    },
-)
+_MOVED = {
+    "isotropy.nn": "symmetric_network",
+    "isotropy.rl": "described_symmetry=EnvironmentSymmetry.described",
+    "isotropy.rl._dynamics_figures": "DynamicsError",
+    "isotropy.rl._entry_layout": "EntryLayout",
+    "isotropy.rl._known_environments": "environment_symmetries",
+    "isotropy.rl._normalisation": "EquivariantScaler",
+    "isotropy.rl._parts": "Part slide",
+    "isotropy.rl._transformations": "Transformation world_turn",
+    "isotropy_papers.transition_errors": (
+        "group_images one_step_error rollout_error rollout_errors transition_equivariance_error"
+    ),
+    "isotropy_papers.transition_training": "TransitionRecipe fit_transition_model",
+}
+_find, __dir__, __all__ = lazy_names(__name__, _MOVED)
 
 
 def __getattr__(name: str) -> object:

@@ -2,7 +2,7 @@
 
 from isotropy._run._lazy_names import lazy_names
 
-_OLD = {
-    "LayerShares": "isotropy.discovery.layerwise._layerwise_result:LayerShares",
+_MOVED = {
+    "isotropy.discovery.layerwise._layerwise_result": "LayerShares",
 }
-__getattr__, __dir__, __all__ = lazy_names(__name__, _OLD)
+__getattr__, __dir__, __all__ = lazy_names(__name__, _MOVED)
