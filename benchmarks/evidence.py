@@ -20,7 +20,7 @@ from measure import cpu_seconds
 from peers import laplace_torch as peer
 from torch import Tensor, nn
 
-from isotropy.evidence import Laplace, laplace
+from isotropy.evidence import CurvatureOptions, Laplace, laplace
 from isotropy.evidence._curvature_blocks import KroneckerBlock
 from isotropy.run import write_json
 
@@ -181,7 +181,9 @@ def _trained(model: Conv, x: Tensor, y: Tensor, epochs: int) -> float:
 
 
 def _ours(model: nn.Module, x: Tensor, y: Tensor, batch: int) -> Laplace:
-    return laplace(model, nn.CrossEntropyLoss(), (x, y), batch_size=batch)
+    return laplace(
+        model, nn.CrossEntropyLoss(), (x, y), curvature=CurvatureOptions(batch_size=batch)
+    )
 
 
 def _timed(

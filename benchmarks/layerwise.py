@@ -24,7 +24,7 @@ from measure_steps import Step
 from peers import block_diagonal_factors as peer
 from torch import Tensor, nn
 
-from isotropy.evidence import Laplace, laplace
+from isotropy.evidence import CurvatureOptions, Laplace, laplace
 from isotropy.evidence._curvature_blocks import KroneckerBlock
 from isotropy.nn import LayerwiseNetwork
 from isotropy.run import write_json
@@ -123,7 +123,12 @@ def _step_of(network: nn.Module, x: Tensor, y: Tensor) -> Step:
 
 
 def _ours(network: nn.Module, x: Tensor, y: Tensor, batch: int) -> Laplace:
-    return laplace(network, "classification", (x, y), batch_size=batch, sharing=_ALIKE)
+    return laplace(
+        network,
+        "classification",
+        (x, y),
+        curvature=CurvatureOptions(batch_size=batch, sharing=_ALIKE),
+    )
 
 
 def _check() -> dict[str, float]:

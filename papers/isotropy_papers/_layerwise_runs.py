@@ -21,7 +21,7 @@ from isotropy.discovery.layerwise import (
     layer_types,
     starting_precisions,
 )
-from isotropy.evidence import laplace, learn_priors
+from isotropy.evidence import CurvatureOptions, LearningOptions, PriorOptions, laplace, learn_priors
 from isotropy.nn import LayerwiseNetwork
 from isotropy.run import ProgressCallback, Step
 from isotropy.run import generator as make_generator
@@ -35,6 +35,7 @@ from isotropy_papers._trained_classifiers import training_rows
 from isotropy_papers._vision_models import seeded
 
 Kind: TypeAlias = Literal["fc", "factored", "sparse_fc", "conv", "sparse_conv", "group_conv"]
+Passes: TypeAlias = Literal["exact", "signs"]
 Form: TypeAlias = Literal["full", "separable", "depthwise", "pointwise"]
 
 CIFAR, MNIST = (3, 10), (1, 10)  # channels and classes
@@ -145,7 +146,7 @@ class Plan:
         """How often the priors are updated."""
         return len(range(self.burn_in, self.epochs, self.every))
 
-    def curvature(self, rows: int, *, evidence: bool) -> dict[str, Any]:
+    def curvature(self, rows: int, *, evidence: bool) -> CurvatureOptions:
         """Options of an estimate.
 
         Args:
@@ -153,9 +154,10 @@ class Plan:
             evidence: Whether anything depends on it; otherwise it is as cheap as can be.
         """
         if not evidence:
-            return {"structure": "diagonal", "subset": min(_FEW, rows)}
-        passes = {} if self.probes is None else {"passes": "signs", "probes": self.probes}
-        return {"subset": rows if self.subset is None else min(self.subset, rows), **passes}
+            return CurvatureOptions("diagonal", subset=min(_FEW, rows))
+        subset = rows if self.subset is None else min(self.subset, rows)
+        passes: Passes = "exact" if self.probes is None else "signs"
+        return CurvatureOptions(passes=passes, probes=self.probes, subset=subset)
 
 
 @dataclass(frozen=True)
@@ -255,8 +257,9 @@ def trained(
         begin_with_strict_paths(network)
     options = plan.curvature(len(train[0]), evidence=evidence)
     if device.type == "cuda":
-        options["batch_size"] = 500
+        options = replace(options, batch_size=500)
     before = _before(network, plain, options) if evidence else []
+    start = starting_precisions(network, names, plan.hold_back) if evidence else None
     with warnings.catch_warnings():
         if not evidence:
             # of an evidence that nobody looks at
@@ -268,20 +271,24 @@ def trained(
             epochs=plan.epochs,
             batch_size=plan.batch,
             learning_rate=plan.rate,
-            optimiser=torch.optim.Adam if plan.optimiser == "Adam" else _SGD,
-            schedule=plan.schedule,
-            burn_in=plan.burn_in if evidence else plan.epochs,
-            every=plan.every,
-            steps=plan.steps,
-            hyper_schedule="constant",
-            groups=_tensor,
-            precisions=starting_precisions(network, names, plan.hold_back) if evidence else None,
-            evidence_data=plain,
-            curvature=options,
             seed=seed,
-            cuda_graph=device.type == "cuda",
-            checkpoint=checkpoint,
             progress=progress,
+            learning=LearningOptions(
+                optimiser=torch.optim.Adam if plan.optimiser == "Adam" else _SGD,
+                schedule=plan.schedule,
+                burn_in=plan.burn_in if evidence else plan.epochs,
+                every=plan.every,
+                steps=plan.steps,
+                hyper_schedule="constant",
+                curvature=options,
+                cuda_graph=device.type == "cuda",
+                checkpoint=checkpoint,
+            ),
+            priors=PriorOptions(
+                groups=_tensor,
+                precisions=start,
+                evidence_data=plain,
+            ),
         )
     accuracy, nll = _tested(network, *test)
     size = sum(p.numel() for name, p in network.named_parameters() if not _is_omega(name))
@@ -293,9 +300,9 @@ def trained(
     return Row(size, accuracy, nll, loss, layers, before)
 
 
-def _before(network: nn.Module, train: Pair, options: dict[str, Any]) -> list[dict[str, Any]]:
+def _before(network: nn.Module, train: Pair, options: CurvatureOptions) -> list[dict[str, Any]]:
     """What every layer is with random weights and precisions of 1."""
-    effective = laplace(network, "classification", train, **options).effective_parameters(
+    effective = laplace(network, "classification", train, curvature=options).effective_parameters(
         by="tensor"
     )
     return [layer.to_json() for layer in layer_types(network, effective).values()]
@@ -511,7 +518,7 @@ class _Training:
 
 def _notes(plan: Plan, tasks: Sequence[Task], seeds: int, full: bool) -> tuple[str, ...]:
     train, test = tasks[0].train[0], tasks[0].test[0]
-    subset = plan.curvature(len(train), evidence=True)["subset"]
+    subset = plan.curvature(len(train), evidence=True).subset
     often = "epoch" if plan.every == 1 else f"{plan.every} epochs"
     passes = "a pass for each class" if plan.probes is None else f"{plan.probes} random passes"
     steps = "SGD with momentum 0.9" if plan.optimiser == "SGD" else "Adam"

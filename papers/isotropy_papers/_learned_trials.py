@@ -8,7 +8,7 @@ from multiprocessing import get_context
 
 import torch
 
-from isotropy.evidence import learn_priors
+from isotropy.evidence import LearningOptions, learn_priors
 from isotropy.nn import EMLP, soften
 from isotropy_papers._residual_trials import STARTS, Plan, Trials
 
@@ -58,13 +58,15 @@ def _of_one_seed(task: str, level: str, plan: Plan, start: str) -> dict[str, flo
         epochs=recipe.epochs,
         batch_size=min(recipe.batch, len(x)),
         learning_rate=recipe.learning_rate,
-        schedule=recipe.schedule,
-        burn_in=2 * every,
-        every=every,
-        hyper_learning_rate=0.1,
-        hyper_schedule="constant",
         seed=seed,
-        cuda_graph=plan.device != "cpu",
+        learning=LearningOptions(
+            schedule=recipe.schedule,
+            burn_in=2 * every,
+            every=every,
+            hyper_learning_rate=0.1,
+            hyper_schedule="constant",
+            cuda_graph=plan.device != "cpu",
+        ),
     )
 
     def predict(x: torch.Tensor) -> torch.Tensor:

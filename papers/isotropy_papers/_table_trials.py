@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from isotropy.data import Dataset
-from isotropy.evidence import learn_priors
+from isotropy.evidence import LearningOptions, learn_priors
 from isotropy.nn import PathSum
 from isotropy.run import generator, spawn
 from isotropy_papers._ensemble import Ensemble
@@ -146,10 +146,12 @@ class Trials:
                 epochs=epochs,
                 batch_size=self.recipe.batch,
                 learning_rate=LEARNED_RATE,
-                burn_in=max(1, epochs // 10),
-                every=ceil(0.9 * epochs / updates),
                 seed=seed,
-                cuda_graph=self.device != "cpu",
+                learning=LearningOptions(
+                    burn_in=max(1, epochs // 10),
+                    every=ceil(0.9 * epochs / updates),
+                    cuda_graph=self.device != "cpu",
+                ),
             )
             inputs, targets = (part.to(self.device) for part in split["test"])
             with torch.no_grad():

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.discovery.layerwise import layer_types
-from isotropy.evidence import learn_priors
+from isotropy.evidence import LearningOptions, PriorOptions, learn_priors
 from isotropy.nn import PathSum, SparseConv2d, SparseLinear, lengthscales
 from isotropy.run import ProgressCallback
 from isotropy.run import generator as make_generator
@@ -194,14 +194,18 @@ def learned(task: Task, way: Way, plan: Plan, seed: int, device: str = "cpu") ->
         epochs=plan.epochs,
         batch_size=40,
         learning_rate=0.02,
-        burn_in=plan.epochs if nothing else 10,
-        every=2,
-        steps=20 if way.priors else 0,
-        hyper_learning_rate=0.25,
-        groups=_tensor,
-        precisions=_WEAK,
-        hyperparameters=names if way.omega == "learned" else (),
         seed=seed,
+        learning=LearningOptions(
+            burn_in=plan.epochs if nothing else 10,
+            every=2,
+            steps=20 if way.priors else 0,
+            hyper_learning_rate=0.25,
+        ),
+        priors=PriorOptions(
+            groups=_tensor,
+            precisions=_WEAK,
+            hyperparameters=names if way.omega == "learned" else (),
+        ),
     )
     types = layer_types(model, found.effective, found.precisions)
     numbers: dict[str, float] = {}

@@ -16,7 +16,15 @@ from torch import Tensor, nn
 from torch.func import functional_call, hessian, jacrev
 
 from isotropy.equivariance import assert_equivariant, equivariance_error
-from isotropy.evidence import evidence_gradient, laplace, learn_priors, log_marginal_likelihood
+from isotropy.evidence import (
+    CurvatureOptions,
+    LearningOptions,
+    PriorOptions,
+    evidence_gradient,
+    laplace,
+    learn_priors,
+    log_marginal_likelihood,
+)
 from isotropy.groups import SO, A, D, D2d, GridShifts, Group, S, Trivial, Z, p4
 from isotropy.nn import (
     FactoredLinear,
@@ -417,13 +425,13 @@ def test_curvature_is_that_of_brute_force(name: str) -> None:
     model = network(name)
     x, y = data(model)
     names, expected = brute_force(model, x)
-    found = laplace(model, "classification", (x, y), structure="block")
+    found = laplace(model, "classification", (x, y), curvature=CurvatureOptions("block"))
     assert set(found.blocks) == set(names)
     for key, (block,) in found.blocks.items():
         own = torch.tensor([other == key for other in names])
         within = expected[own][:, own]
         torch.testing.assert_close(block.dense().detach(), within, rtol=0, atol=1e-10)
-    full = laplace(model, "classification", (x, y), structure="full")
+    full = laplace(model, "classification", (x, y), curvature=CurvatureOptions("full"))
     likelihood = model(x).log_softmax(1)[torch.arange(len(y)), y].sum()
     squares = sum(p.square().sum() for p in model.parameters())
     scaled = torch.eye(len(names), dtype=torch.float64) + expected / 2
@@ -431,8 +439,8 @@ def test_curvature_is_that_of_brute_force(name: str) -> None:
     evidence = full.log_marginal_likelihood(2.0)
     torch.testing.assert_close(evidence.detach(), value.detach(), rtol=0, atol=1e-10)
     for sharing in ("expand", "reduce", "exact"):
-        options = {"sharing": {"group": sharing}}
-        kronecker = laplace(model, "classification", (x, y), **options)
+        options = CurvatureOptions(sharing={"group": sharing})
+        kronecker = laplace(model, "classification", (x, y), curvature=options)
         assert bool(torch.isfinite(kronecker.log_marginal_likelihood()))
         if sharing == "exact":
             for key, (block,) in found.blocks.items():
@@ -490,8 +498,9 @@ def test_the_slope_of_the_evidence_in_the_lengthscale(basis: Any) -> None:
     def at(step: float) -> float:
         with torch.no_grad():
             omega.add_(step)
-            options = {"hyperparameters": [name]}
-            value = log_marginal_likelihood(model, "classification", (x, y), 2.0, **options)
+            value = log_marginal_likelihood(
+                model, "classification", (x, y), 2.0, hyperparameters=[name]
+            )
             omega.sub_(step)
         return float(value)
 
@@ -538,7 +547,7 @@ def test_the_exact_evidence_tells_which_layer_made_the_data(free: bool) -> None:
         precision = torch.eye(j.shape[1]).double() * 4 * 0.25
         mode = torch.linalg.solve(j.T @ j + precision, j.T @ y.flatten())
         parameter.data.copy_(mode.reshape(parameter.shape))
-        ours = laplace(model, "regression", (x, y), structure="full")
+        ours = laplace(model, "regression", (x, y), curvature=CurvatureOptions("full"))
         value = float(ours.log_marginal_likelihood(4.0, noise=0.5))
         covariance = 0.25 * torch.eye(600).double() + j @ j.T / 4
         fit = y.flatten() @ torch.linalg.solve(covariance, y.flatten())
@@ -567,10 +576,10 @@ def test_a_sum_of_layers_learns_which_one_the_data_need(free: bool) -> None:
         epochs=200,
         batch_size=100,
         learning_rate=0.05,
-        optimiser=partial(torch.optim.SGD, momentum=0.9),
-        every=10,
-        hyper_learning_rate=0.5,
-        noise=0.5,
+        learning=LearningOptions(
+            optimiser=partial(torch.optim.SGD, momentum=0.9), every=10, hyper_learning_rate=0.5
+        ),
+        priors=PriorOptions(noise=0.5),
     )
     used = {path: learned.effective.normalised[f"0.paths.{path}"] for path in paths.paths}
     x, _ = observations(free)

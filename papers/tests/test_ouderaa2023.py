@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from evidence_parts import LearningOptions
+from evidence_parts import LearningPlan
 from idx_files import write_idx
 from isotropy.data import small_digits
 from isotropy.nn import LayerwiseNetwork
@@ -240,8 +240,8 @@ def test_a_set_that_is_there_is_used(tmp_path: Path) -> None:
     ],
 )
 def test_estimates_are_counted_as_they_are_made(plan: Plan) -> None:
-    options = LearningOptions(epochs=plan.epochs, burn_in=plan.burn_in, every=plan.every)
-    assert plan.estimates == len(options.estimates)
+    learning = LearningPlan(epochs=plan.epochs, burn_in=plan.burn_in, every=plan.every)
+    assert plan.estimates == len(learning.estimates)
 
 
 def test_networks_follow_from_their_seed_and_hold_lengthscales() -> None:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.evidence import learn_priors
+from isotropy.evidence import LearningOptions, PriorOptions, learn_priors
 from isotropy.nn import CircularConv2d, MapLinear, PathSum, SparseConv2d, SparseLinear, lengthscales
 from isotropy.run import Step
 from isotropy_papers import Result, Settings, experiment, ids
@@ -57,12 +57,9 @@ def lengthscales_learned(task: Task, seed: int) -> tuple[list[float], float]:
         epochs=50,
         batch_size=40,
         learning_rate=0.03,
-        every=2,
-        steps=0,
-        hyper_learning_rate=0.3,
-        precisions=0.1,
-        hyperparameters=names,
         seed=seed,
+        learning=LearningOptions(every=2, steps=0, hyper_learning_rate=0.3),
+        priors=PriorOptions(precisions=0.1, hyperparameters=names),
     )
     own = dict(model.named_parameters())
     return [abs(float(own[name].detach())) for name in names], shift_errors(model, x)[0]

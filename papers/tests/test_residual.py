@@ -392,7 +392,7 @@ def test_priors_are_learned_from_training_rows_alone(monkeypatch: pytest.MonkeyP
         assert [float(prior.log_variance.exp()) for prior in free] == pytest.approx(
             [STARTS["open"]] * len(free)
         )
-        assert "evidence_data" not in options
+        assert "priors" not in options
         calls.append((network, data))
         return learn_priors(network, loss, data, **options)
 

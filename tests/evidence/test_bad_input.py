@@ -13,7 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from isotropy.evidence import evidence_gradient, laplace, log_marginal_likelihood
+from evidence_parts import curvature_options
+from isotropy.evidence import CurvatureOptions, evidence_gradient, laplace, log_marginal_likelihood
 from isotropy.groups import S, U
 from isotropy.nn import HNN, MLP, Linear, RecordedModule
 from isotropy.reps import V
@@ -65,7 +66,7 @@ def regression(model: nn.Module, x: Tensor | None = None, **options: Any) -> Any
     x = x_of(3) if x is None else x
     with torch.no_grad():
         y = torch.zeros_like(model(x).detach())
-    return laplace(model, "regression", (x, y), **options)
+    return laplace(model, "regression", (x, y), **curvature_options(**options))
 
 
 # --- layers -----------------------------------------------------------------------------------
@@ -189,7 +190,9 @@ def test_a_bias_that_a_normalisation_takes_away(twin: Any) -> None:
             return nn.Sequential(*layers, nn.Linear(3 * (size - 2) ** 2, 3))
 
         task = twin.filled(build, (2, size, size))
-        found = laplace(task.model, task.loss, task.data, sharing="reduce")
+        found = laplace(
+            task.model, task.loss, task.data, curvature=CurvatureOptions(sharing="reduce")
+        )
         assert found.effective_parameters().counts["0.bias"] < 1e-10
 
 
@@ -508,7 +511,19 @@ def test_classes_without_samples_are_a_warning() -> None:
         laplace(mlp(1), "binary", (x_of(3), y.double()))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        laplace(mlp(2), "classification", (x_of(3), torch.arange(N) % 2), batch_size=1)
+        laplace(
+            mlp(2),
+            "classification",
+            (x_of(3), torch.arange(N) % 2),
+            curvature=CurvatureOptions(batch_size=1),
+        )
+
+
+def test_curvature_options_of_the_wrong_kind() -> None:
+    given: Any = {"structure": "full"}
+    data = (x_of(3), torch.arange(N) % 2)
+    with pytest.raises(TypeError, match=r"expected CurvatureOptions as curvature, got dict"):
+        laplace(mlp(2), "classification", data, curvature=given)
 
 
 # --- what was wrong once ----------------------------------------------------------------------
@@ -557,7 +572,9 @@ def test_weights_tied_between_a_convolution_and_its_transpose(twin: Any, hidden:
     """Whatever is made of it, the exact mode has to be the block of the GGN or be refused."""
     task = twin.filled(lambda: Tied(hidden), (2, 2, 2), "regression")
     try:
-        found = laplace(task.model, task.loss, task.data, sharing="exact")
+        found = laplace(
+            task.model, task.loss, task.data, curvature=CurvatureOptions(sharing="exact")
+        )
     except ValueError:
         return
     size = task.parameters["encoder.weight"].numel()
@@ -578,7 +595,7 @@ class TwoRanks(nn.Module):
 
 def test_exact_sharing_of_a_layer_used_with_and_without_positions(twin: Any) -> None:
     task = twin.filled(TwoRanks, (4, 3), "regression")
-    found = laplace(task.model, task.loss, task.data, sharing="exact")
+    found = laplace(task.model, task.loss, task.data, curvature=CurvatureOptions(sharing="exact"))
     twin.assert_close(
         twin.assembled(found.blocks["layer.weight"], 9), twin.ggn(task, ["layer.weight"])
     )
@@ -601,7 +618,7 @@ class PositionsFirst(nn.Module):
 def test_as_many_positions_as_samples(twin: Any, options: dict[str, str]) -> None:
     task = twin.filled(PositionsFirst, (4, 3), "regression", samples=4)
     try:
-        found = laplace(task.model, task.loss, task.data, **options)
+        found = laplace(task.model, task.loss, task.data, curvature=CurvatureOptions(**options))
     except ValueError:
         return
     ours = twin.assembled(found.blocks["linear.weight"], 6)
@@ -617,7 +634,11 @@ def test_statistics_of_the_batch(twin: Any) -> None:
     task = twin.filled(build, (3,), "regression", samples=6)
     try:
         values = [
-            float(log_marginal_likelihood(task.model, task.loss, task.data, batch_size=size))
+            float(
+                log_marginal_likelihood(
+                    task.model, task.loss, task.data, curvature=CurvatureOptions(batch_size=size)
+                )
+            )
             for size in (3, 6)
         ]
     except ValueError:

@@ -11,7 +11,7 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor, nn
 
-from isotropy.evidence import Laplace, best_precisions, laplace
+from isotropy.evidence import CurvatureOptions, Laplace, best_precisions, laplace
 from isotropy.evidence._best_precisions import residual_sums
 
 
@@ -19,7 +19,7 @@ def network(structure: str, loss: str) -> Laplace:
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
     x = torch.randn(40, 3, dtype=torch.float64)
     y: Tensor = torch.randn(40, 2).double() if loss == "regression" else torch.arange(40) % 2
-    return laplace(model, loss, (x, y), structure=structure)  # type: ignore[arg-type]
+    return laplace(model, loss, (x, y), curvature=CurvatureOptions(structure))  # type: ignore[arg-type]
 
 
 def by_scipy(found: Laplace, groups: list[str], *, learn: bool, **rest: Any) -> Any:

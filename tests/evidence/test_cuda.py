@@ -9,7 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.evidence import evidence_gradient, laplace, learn_priors
+from isotropy.evidence import (
+    CurvatureOptions,
+    LearningOptions,
+    PriorOptions,
+    evidence_gradient,
+    laplace,
+    learn_priors,
+)
 from isotropy.groups import O, S
 from isotropy.nn import EMLP, HNN, MLP, Linear, PathSum, RecordedModule
 from isotropy.reps import Scalar, V
@@ -65,8 +72,13 @@ def test_a_gpu_finds_the_same_evidence(name: str, structure: str) -> None:
     model, loss, data = made(name)
     if structure in ("block", "full") and sum(p.numel() for p in model.parameters()) > 3000:
         pytest.skip("too many parameters for dense curvature")
-    here = laplace(model, loss, data, structure=structure, batch_size=16)
-    there = laplace(copy.deepcopy(model).cuda(), loss, data, structure=structure, batch_size=16)
+    here = laplace(model, loss, data, curvature=CurvatureOptions(structure, batch_size=16))
+    there = laplace(
+        copy.deepcopy(model).cuda(),
+        loss,
+        data,
+        curvature=CurvatureOptions(structure, batch_size=16),
+    )
     expected = here.log_marginal_likelihood(0.7)
     torch.testing.assert_close(there.log_marginal_likelihood(0.7).cpu(), expected)
     counts = there.effective_parameters(0.7).counts
@@ -77,7 +89,7 @@ def test_a_gpu_finds_the_same_evidence(name: str, structure: str) -> None:
 def test_random_passes_run_there(passes: str) -> None:
     model, loss, data = made("convolutions")
     cuda = copy.deepcopy(model).cuda()
-    found = laplace(cuda, loss, data, passes=passes, probes=400)
+    found = laplace(cuda, loss, data, curvature=CurvatureOptions(passes=passes, probes=400))
     exact = laplace(model, loss, data)
     name = "6.weight"
     there, here = found.blocks[name][0].dense().cpu(), exact.blocks[name][0].dense()
@@ -90,8 +102,10 @@ def test_summed_passes_are_the_same_there() -> None:
     model = HNN(MLP(4, 1, channels=6, layers=2)).double()
     x, y = torch.randn(50, 4, dtype=torch.float64), torch.randn(50, 4, dtype=torch.float64)
     options = {"structure": "diagonal", "passes": "summed", "batch_size": 16}
-    here = laplace(model, "regression", (x, y), **options)
-    there = laplace(copy.deepcopy(model).cuda(), "regression", (x, y), **options)
+    here = laplace(model, "regression", (x, y), curvature=CurvatureOptions(**options))
+    there = laplace(
+        copy.deepcopy(model).cuda(), "regression", (x, y), curvature=CurvatureOptions(**options)
+    )
     assert here.blocks.keys() == there.blocks.keys()
     for name, (block,) in there.blocks.items():
         torch.testing.assert_close(block.values.cpu(), here.blocks[name][0].values)
@@ -109,9 +123,9 @@ def test_strong_and_weak_pulls_of_lengths_are_the_same_there() -> None:
             data,
             epochs=4,
             batch_size=25,
-            precisions=precisions,
-            optimiser=torch.optim.SGD,
             learning_rate=0.05,
+            learning=LearningOptions(optimiser=torch.optim.SGD),
+            priors=PriorOptions(precisions=precisions),
         )
         found.append((learned.losses, [p.detach().cpu() for p in trained.parameters()]))
     (here, expected), (there, values) = found
@@ -149,7 +163,12 @@ def test_captured_steps_train_as_eager_ones(name: str) -> None:
     for cuda_graph in (False, True):
         trained = copy.deepcopy(model).cuda()
         learned = learn_priors(
-            trained, loss, data, epochs=6, batch_size=16, burn_in=2, every=2, cuda_graph=cuda_graph
+            trained,
+            loss,
+            data,
+            epochs=6,
+            batch_size=16,
+            learning=LearningOptions(burn_in=2, every=2, cuda_graph=cuda_graph),
         )
         found.append((learned.losses, [p.detach().cpu() for p in trained.parameters()]))
     (eager, expected), (captured, values) = found

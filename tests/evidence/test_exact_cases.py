@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from isotropy.evidence import laplace, log_marginal_likelihood, path_groups
+from isotropy.evidence import CurvatureOptions, laplace, log_marginal_likelihood, path_groups
 from isotropy.nn import PathSum
 
 LOSSES = ("classification", "binary", "regression")
@@ -29,7 +29,11 @@ def test_exact_structures_are_those_of_the_jacobians(
     task = twin.made(any_network, loss)
     aside, names = with_omega_aside(twin, any_network, task)
     found = laplace(
-        task.model, loss, task.data, structure=structure, hyperparameters=aside, batch_size=2
+        task.model,
+        loss,
+        task.data,
+        hyperparameters=aside,
+        curvature=CurvatureOptions(structure, batch_size=2),
     )
     truth = twin.ggn(task, names)
     assert list(found.parameters) == names
@@ -101,12 +105,14 @@ def test_linear_regression_has_the_evidence_of_its_gaussian(
         model.weight.copy_(mode[:3].mT)
         if with_bias:
             model.bias.copy_(mode[3])
-    found = laplace(model, nn.MSELoss(), (x, y), structure=structure, batch_size=3)
+    found = laplace(
+        model, nn.MSELoss(), (x, y), curvature=CurvatureOptions(structure, batch_size=3)
+    )
     twin.assert_close(found.log_marginal_likelihood(delta, noise=noise), truth, 1e-12)
     # with δ and σ² the evidence of an approximation at another place is no longer this
     with torch.no_grad():
         model.weight.add_(0.1)
-    moved = laplace(model, nn.MSELoss(), (x, y), structure=structure)
+    moved = laplace(model, nn.MSELoss(), (x, y), curvature=CurvatureOptions(structure))
     assert moved.log_marginal_likelihood(delta, noise=noise) < truth - 1e-3
 
 
@@ -137,8 +143,8 @@ def test_kronecker_factors_of_one_datum_without_sharing_are_exact(
 def found_of(task: Any, **options: Any) -> Any:
     if task.loss == "classification" and len(task.y.unique()) < 3:
         with pytest.warns(UserWarning, match=r"expected samples of all 3 classes"):
-            return laplace(task.model, task.loss, task.data, **options)
-    return laplace(task.model, task.loss, task.data, **options)
+            return laplace(task.model, task.loss, task.data, curvature=CurvatureOptions(**options))
+    return laplace(task.model, task.loss, task.data, curvature=CurvatureOptions(**options))
 
 
 def test_kronecker_factors_of_deep_linear_networks_under_squared_loss_are_exact(
@@ -175,19 +181,29 @@ def test_kronecker_factors_of_deep_linear_networks_under_squared_loss_are_exact(
 @pytest.mark.parametrize("structure", ["kronecker", "full"])
 def test_groups_by_map_and_by_function_are_precisions_by_tensor(structure: str, twin: Any) -> None:
     task = twin.made("mlp")
-    options = {"structure": structure}
-    by_tensor = laplace(task.model, task.loss, task.data, **options)
+    curvature = CurvatureOptions(structure)
+    by_tensor = laplace(task.model, task.loss, task.data, curvature=curvature)
     names = list(by_tensor.parameters)
     truth = by_tensor.log_marginal_likelihood(
         {name: 0.5 if name.startswith("0") else 4.0 for name in names}
     )
     by_map = laplace(
-        task.model, task.loss, task.data, groups={"0.weight": "a", "0.bias": "a"}, **options
+        task.model,
+        task.loss,
+        task.data,
+        groups={"0.weight": "a", "0.bias": "a"},
+        curvature=curvature,
     )
     assert by_map.group_sizes == {"a": 25, "3.weight": 15, "3.bias": 3}
     values = {"a": 0.5, "3.weight": 4.0, "3.bias": 4.0}
     twin.assert_close(by_map.log_marginal_likelihood(values), truth, 1e-13)
-    by_function = laplace(task.model, task.loss, task.data, groups=lambda name: name[0], **options)
+    by_function = laplace(
+        task.model,
+        task.loss,
+        task.data,
+        groups=lambda name: name[0],
+        curvature=curvature,
+    )
     twin.assert_close(by_function.log_marginal_likelihood({"0": 0.5, "3": 4.0}), truth, 1e-13)
     counts = by_tensor.effective_parameters(dict.fromkeys(names, 0.5))
     together = by_function.effective_parameters(0.5)
@@ -229,13 +245,15 @@ def test_every_path_of_a_sum_has_its_group(twin: SimpleNamespace) -> None:
 def test_given_values_count_as_those_of_a_model_that_has_them(structure: str, twin: Any) -> None:
     task = twin.made("conv1d")
     values = {name: 0.3 - p for name, p in task.parameters.items()}
-    given = laplace(task.model, task.loss, task.data, params=values, structure=structure)
+    given = laplace(
+        task.model, task.loss, task.data, params=values, curvature=CurvatureOptions(structure)
+    )
     assert torch.equal(given.parameters["0.weight"], values["0.weight"])
     before = task.parameters
     before = {name: p.clone() for name, p in before.items()}
     other = twin.made("conv1d")
     other.model.load_state_dict(values)
-    own = laplace(other.model, other.loss, other.data, structure=structure)
+    own = laplace(other.model, other.loss, other.data, curvature=CurvatureOptions(structure))
     twin.assert_close(given.log_marginal_likelihood(2.0), own.log_marginal_likelihood(2.0), 1e-13)
     for name, parameter in task.model.named_parameters():
         assert torch.equal(parameter, before[name])
@@ -245,17 +263,25 @@ def test_given_values_count_as_those_of_a_model_that_has_them(structure: str, tw
 @pytest.mark.parametrize("structure", ["kronecker", "full", "block", "diagonal"])
 def test_frozen_and_left_out_parameters_are_constants(structure: str, twin: Any) -> None:
     task = twin.made("mlp")
-    options = {"structure": structure}
+    curvature = CurvatureOptions(structure)
     some = ["0.bias", "3.weight"]
     chosen = laplace(
-        task.model, task.loss, task.data, params={n: task.parameters[n] for n in some}, **options
+        task.model,
+        task.loss,
+        task.data,
+        params={n: task.parameters[n] for n in some},
+        curvature=curvature,
     )
     aside = laplace(
-        task.model, task.loss, task.data, hyperparameters=["0.weight", "3.bias"], **options
+        task.model,
+        task.loss,
+        task.data,
+        hyperparameters=["0.weight", "3.bias"],
+        curvature=curvature,
     )
     for name, parameter in task.model.named_parameters():
         parameter.requires_grad_(name in some)
-    frozen = laplace(task.model, task.loss, task.data, **options)
+    frozen = laplace(task.model, task.loss, task.data, curvature=curvature)
     for found in (chosen, aside, frozen):
         assert list(found.parameters) == some
         twin.assert_close(
@@ -277,13 +303,13 @@ def test_dropout_and_batch_norm_are_as_in_evaluation_and_modes_come_back(twin: A
 
     task = twin.filled(build, (4,))
     task.model.eval()
-    truth = laplace(task.model, task.loss, task.data, structure="full")
+    truth = laplace(task.model, task.loss, task.data, curvature=CurvatureOptions("full"))
     twin.assert_close(truth.blocks[""][0].dense(), twin.ggn(task))
     task.model.train()
     task.model[3].eval()
     state = {name: value.clone() for name, value in task.model.state_dict().items()}
     with torch.no_grad():
-        found = laplace(task.model, task.loss, task.data, structure="full")
+        found = laplace(task.model, task.loss, task.data, curvature=CurvatureOptions("full"))
     twin.assert_close(found.log_marginal_likelihood(), truth.log_marginal_likelihood(), 1e-13)
     assert [m.training for m in task.model] == [True, True, True, False, True]
     assert all(torch.equal(value, state[name]) for name, value in task.model.state_dict().items())
@@ -292,8 +318,10 @@ def test_dropout_and_batch_norm_are_as_in_evaluation_and_modes_come_back(twin: A
 @pytest.mark.parametrize("structure", ["kronecker", "full", "block", "diagonal"])
 def test_single_precision_is_close_to_double(structure: str, twin: Any) -> None:
     task = twin.made("circular")
-    double = laplace(task.model, task.loss, task.data, structure=structure)
-    single = laplace(task.model.float(), task.loss, task.data, structure=structure)
+    double = laplace(task.model, task.loss, task.data, curvature=CurvatureOptions(structure))
+    single = laplace(
+        task.model.float(), task.loss, task.data, curvature=CurvatureOptions(structure)
+    )
     value = single.log_marginal_likelihood()
     assert value.dtype == torch.float64
     twin.assert_close(value, double.log_marginal_likelihood(), 1e-5)
@@ -302,9 +330,15 @@ def test_single_precision_is_close_to_double(structure: str, twin: Any) -> None:
 def test_one_call_is_two(twin: SimpleNamespace) -> None:
     task = twin.made("mlp", "regression")
     once = log_marginal_likelihood(
-        task.model, task.loss, task.data, 0.3, noise=0.5, temperature=2.0, structure="diagonal"
+        task.model,
+        task.loss,
+        task.data,
+        0.3,
+        noise=0.5,
+        temperature=2.0,
+        curvature=CurvatureOptions("diagonal"),
     )
-    twice = laplace(task.model, task.loss, task.data, structure="diagonal")
+    twice = laplace(task.model, task.loss, task.data, curvature=CurvatureOptions("diagonal"))
     assert torch.equal(once, twice.log_marginal_likelihood(0.3, noise=0.5, temperature=2.0))
 
 

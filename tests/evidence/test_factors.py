@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from evidence_parts import DenseBlock, KroneckerBlock
-from isotropy.evidence import laplace
+from evidence_parts import DenseBlock, KroneckerBlock, curvature_options
+from isotropy.evidence import CurvatureOptions, laplace
 from isotropy.groups import SO, D, O, S, SO13p, Z
 from isotropy.nn import EMLP, Linear, RecordedModule
 from isotropy.reps import Scalar, T, V
@@ -22,7 +22,7 @@ MODES = ("expand", "reduce", "exact")
 
 
 def blocks_of(task: Any, name: str, **options: Any) -> list[Any]:
-    found = laplace(task.model, task.loss, task.data, batch_size=2, **options)
+    found = laplace(task.model, task.loss, task.data, **curvature_options(batch_size=2, **options))
     return found.blocks[name]
 
 
@@ -395,7 +395,7 @@ def test_every_parameter_of_an_emlp(twin: Any, name: str, mode: str) -> None:
 @pytest.mark.parametrize("network", ["emlp", "emlp of tensors", "Lorentz emlp", "norm emlp"])
 def test_exact_sharing_in_an_emlp_is_the_block_of_each_product(twin: Any, network: str) -> None:
     task = twin.made(network, "regression")
-    found = laplace(task.model, task.loss, task.data, sharing="exact")
+    found = laplace(task.model, task.loss, task.data, curvature=CurvatureOptions(sharing="exact"))
     for name, blocks in found.blocks.items():
         whole = twin.ggn(task, [name])
         covered = torch.zeros(len(whole))

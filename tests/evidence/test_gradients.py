@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.evidence import evidence_gradient, laplace, log_marginal_likelihood
+from isotropy.evidence import CurvatureOptions, evidence_gradient, laplace, log_marginal_likelihood
 
 STRUCTURES = ("kronecker", "block", "diagonal", "full")
 LOSSES = ("classification", "binary", "regression")
@@ -29,7 +29,7 @@ def finite_difference(value: Callable[[float], Tensor], at: float, step: float =
 @pytest.mark.parametrize("structure", STRUCTURES)
 def test_slopes_in_what_is_given_to_the_evidence(twin: Any, structure: str, what: str) -> None:
     task = twin.made("conv1d", "regression")
-    found = laplace(task.model, task.loss, task.data, structure=structure)
+    found = laplace(task.model, task.loss, task.data, curvature=CurvatureOptions(structure))
     names = list(found.parameters)
 
     def value(log_value: Any) -> Tensor:
@@ -94,8 +94,8 @@ def slopes_of(
             task.data,
             precisions,
             hyperparameters=[name],
+            curvature=CurvatureOptions(**options),
             **passing,
-            **options,
         )
 
     wanted = finite_difference(value, start)
@@ -107,12 +107,18 @@ def slopes_of(
         precisions,
         hyperparameters=[name],
         create_graph=True,
+        curvature=CurvatureOptions(**options),
         **passing,
-        **options,
     )
     (graph,) = torch.autograd.grad(whole, parameter)
     again, gradient = evidence_gradient(
-        task.model, task.loss, task.data, [name], precisions, **passing, **options
+        task.model,
+        task.loss,
+        task.data,
+        [name],
+        precisions,
+        curvature=CurvatureOptions(**options),
+        **passing,
     )
     assert float(again) == pytest.approx(float(whole.detach()), rel=1e-13)
     assert not again.requires_grad
@@ -183,7 +189,12 @@ def test_gradients_reach_given_parameters(twin: Any) -> None:
     def value(at: Any, **options: Any) -> Tensor:
         shift = {"0.weight": values["0.weight"] * at}
         return log_marginal_likelihood(
-            task.model, task.loss, task.data, 0.5, params={**values, **shift}, **options
+            task.model,
+            task.loss,
+            task.data,
+            0.5,
+            params={**values, **shift},
+            curvature=CurvatureOptions(**options),
         )
 
     at = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)

@@ -20,14 +20,23 @@ from torch.nn import functional
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset, TensorDataset
 from torch.utils.data import Dataset as MapStyle
 
-from isotropy.evidence import LearnedPriors, laplace, learn_priors, path_groups
+from evidence_parts import learning_options
+from isotropy.evidence import (
+    CurvatureOptions,
+    LearnedPriors,
+    LearningOptions,
+    PriorOptions,
+    laplace,
+    learn_priors,
+    path_groups,
+)
 from isotropy.evidence._prior_history import PriorEstimate
 from isotropy.groups import SO, S
 from isotropy.nn import EMLP, Linear, PathSum, RecordedModule
 from isotropy.reps import V
 from isotropy.run import Step
 
-FULL = {"structure": "full"}
+FULL = CurvatureOptions("full")
 decaying = partial(torch.optim.SGD, weight_decay=0.1)
 
 
@@ -67,10 +76,7 @@ def test_linear_regression_ends_at_the_maximum_of_the_exact_evidence(steps: Any)
         epochs=150,
         batch_size=50,
         learning_rate=0.05 if steps == 20 else 0.1,
-        burn_in=40,
-        every=5,
-        steps=steps,
-        curvature=FULL,
+        learning=LearningOptions(burn_in=40, every=5, steps=steps, curvature=FULL),
     )
     assert found.settled
     assert "not settled" not in str(found)
@@ -97,7 +103,7 @@ def learned_softly(weight: Tensor) -> tuple[PathSum, LearnedPriors]:
     options: dict[str, Any] = {"optimiser": partial(torch.optim.SGD, momentum=0.95)}
     options |= {"epochs": 150, "batch_size": 200, "learning_rate": 0.01, "every": 4}
     options |= {"hyper_schedule": "constant"}
-    return soft, learn_priors(soft, "regression", (x, y), **options)
+    return soft, learn_priors(soft, "regression", (x, y), **learning_options(**options))
 
 
 def test_a_free_path_is_switched_off_where_the_data_have_the_symmetry() -> None:
@@ -131,7 +137,9 @@ def test_a_sum_within_a_path_answers_for_its_own() -> None:
     inner = soft_layer()
     outer = PathSum({"soft": inner, "other": nn.Linear(4, 4)}, prior_variances={"soft": 0.25})
     x = torch.randn(30, 4)
-    found = learn_priors(outer, "regression", (x, x), epochs=4, burn_in=2, every=1)
+    found = learn_priors(
+        outer, "regression", (x, x), epochs=4, learning=LearningOptions(burn_in=2, every=1)
+    )
     names = {"paths.soft.paths.strict", "paths.soft.paths.free", "paths.other"}
     assert set(found.precisions) == names
     assert outer.prior_variances["soft"] == pytest.approx(0.25)
@@ -158,7 +166,12 @@ def test_inputs_that_do_not_matter_are_pruned() -> None:
     x = torch.randn(300, 4)
     y = (x[:, 1] + 0.3 * torch.randn(300) > 0).long()
     found = learn_priors(
-        ByInput(4), "classification", (x, y), epochs=60, learning_rate=0.03, every=2
+        ByInput(4),
+        "classification",
+        (x, y),
+        epochs=60,
+        learning_rate=0.03,
+        learning=LearningOptions(every=2),
     )
     kept = found.precisions["inputs.1.weight"]
     share = found.effective.normalised
@@ -206,11 +219,8 @@ def test_a_lengthscale_goes_where_the_evidence_is_largest() -> None:
         epochs=300,
         batch_size=40,
         learning_rate=0.05,
-        burn_in=30,
-        steps=10,
-        hyper_learning_rate=0.05,
-        hyperparameters=["log_width"],
-        curvature=FULL,
+        learning=LearningOptions(burn_in=30, steps=10, hyper_learning_rate=0.05, curvature=FULL),
+        priors=PriorOptions(hyperparameters=["log_width"]),
     )
     assert float(model.log_width.detach().exp()) == pytest.approx(width, rel=0.05)
     assert width == pytest.approx(0.6, rel=0.05)
@@ -238,10 +248,8 @@ def test_parameters_go_to_the_posterior_mode(temperature: float) -> None:
         epochs=250,
         batch_size=30,
         learning_rate=0.05,
-        burn_in=1000,
-        precisions=7.0,
-        noise=0.5,
-        temperature=temperature,
+        learning=LearningOptions(burn_in=1000),
+        priors=PriorOptions(precisions=7.0, noise=0.5, temperature=temperature),
     )
     weight = 1 / (0.25 * temperature)
     gram = weight * x.T @ x + 7 * torch.eye(3).double()
@@ -277,7 +285,9 @@ def test_the_loss_is_that_of_torch(loss: str) -> None:
     squares = sum(float(p.detach().square().sum()) for p in model.parameters())
     noise = 0.5 if loss == "regression" else None
     options: dict[str, Any] = {"epochs": 1, "learning_rate": 1e-12, "precisions": 3.0}
-    found = learn_priors(model, loss, (x, y), batch_size=8, noise=noise, temperature=2, **options)
+    found = learn_priors(
+        model, loss, (x, y), batch_size=8, **learning_options(noise=noise, temperature=2, **options)
+    )
     value = (float(expected.detach()) / 2 + 3 * squares / 2) / 20
     assert found.losses == (pytest.approx(value, rel=1e-6),)
 
@@ -292,12 +302,17 @@ def test_the_rate_falls_step_by_step() -> None:
 
     x = torch.randn(10, 2)
     options: dict[str, Any] = {"epochs": 2, "batch_size": 4, "learning_rate": 0.01}
-    learn_priors(nn.Linear(2, 1), "regression", (x, x[:, 0]), optimiser=Watched, **options)
+    learn_priors(
+        nn.Linear(2, 1),
+        "regression",
+        (x, x[:, 0]),
+        **learning_options(optimiser=Watched, **options),
+    )
     expected = [0.005 * (1 + np.cos(np.pi * k / 6)) for k in range(6)]
     np.testing.assert_allclose(rates, expected, rtol=1e-12)
     rates.clear()
     options |= {"optimiser": partial(Watched, momentum=0.9), "schedule": "constant"}
-    learn_priors(nn.Linear(2, 1), "regression", (x, x[:, 0]), **options)
+    learn_priors(nn.Linear(2, 1), "regression", (x, x[:, 0]), **learning_options(**options))
     assert rates == [0.01] * 6
 
 
@@ -307,7 +322,9 @@ def test_frozen_parameters_and_modes_stay() -> None:
     model[3].eval()
     frozen, modes = model[0].weight.clone(), [m.training for m in model.modules()]
     x, y = torch.randn(40, 3), torch.arange(40) % 2
-    found = learn_priors(model, nn.CrossEntropyLoss(), (x, y), epochs=6, burn_in=2, every=2)
+    found = learn_priors(
+        model, nn.CrossEntropyLoss(), (x, y), epochs=6, learning=LearningOptions(burn_in=2, every=2)
+    )
     assert torch.equal(model[0].weight, frozen)
     assert [m.training for m in model.modules()] == modes
     assert "0.weight" not in found.precisions
@@ -328,11 +345,9 @@ def test_history_and_its_forms() -> None:
         "classification",
         (x, y),
         epochs=8,
-        burn_in=2,
-        every=2,
-        groups=lambda name: "all",
-        precisions={"all": 3.0},
         progress=steps.append,
+        learning=LearningOptions(burn_in=2, every=2),
+        priors=PriorOptions(groups=lambda name: "all", precisions={"all": 3.0}),
     )
     assert [estimate.epoch for estimate in found.history] == [2, 4, 6, 8]
     assert [(step.done, step.total) for step in steps] == [(k, 8) for k in range(1, 9)]
@@ -360,7 +375,7 @@ def test_after_the_last_epoch_priors_stay() -> None:
     x = torch.randn(30, 4)
     soft = soft_layer()
     options: dict[str, Any] = {"epochs": 6, "burn_in": 6, "every": 1, "noise": None}
-    found = learn_priors(soft, "regression", (x, x), **options)
+    found = learn_priors(soft, "regression", (x, x), **learning_options(**options))
     assert found.precisions == pytest.approx({"paths.strict": 1.0, "paths.free": 2.0})
     assert found.noise == 1.0
     assert found.noise_slope is None
@@ -368,7 +383,7 @@ def test_after_the_last_epoch_priors_stay() -> None:
     at_the_end = laplace(soft, "regression", (x, x), groups=path_groups(soft))
     value = float(at_the_end.log_marginal_likelihood(found.precisions))
     assert found.log_marginal_likelihood == pytest.approx(value, rel=1e-12)
-    found = learn_priors(soft, "regression", (x, x), **{**options, "epochs": 7})
+    found = learn_priors(soft, "regression", (x, x), **learning_options(**{**options, "epochs": 7}))
     assert [estimate.epoch for estimate in found.history] == [6, 7]
     assert found.history[0].precisions == found.history[1].precisions
     assert found.precisions["paths.strict"] != pytest.approx(1.0, rel=1e-2)
@@ -378,7 +393,9 @@ def test_slopes_are_those_of_the_evidence() -> None:
     x = torch.randn(40, 3).double()
     data = x, x @ torch.randn(3, 2).double() + 0.1 * torch.randn(40, 2).double()
     options: dict[str, Any] = {"epochs": 12, "temperature": 0.5}
-    found = learn_priors(nn.Linear(3, 2).double(), "regression", data, **options)
+    found = learn_priors(
+        nn.Linear(3, 2).double(), "regression", data, **learning_options(**options)
+    )
     assert found.noise is not None
     assert found.noise_slope is not None
 
@@ -408,15 +425,22 @@ def test_learned_noise_begins_at_the_deviation_of_targets() -> None:
     x, y = torch.randn(40, 3), 50 + 7 * torch.randn(40, 2)
     y[:, 1] += 1000  # a constant model has a constant for each output
     plain: dict[str, Any] = {"epochs": 1, "learning_rate": 1e-9}
-    found = learn_priors(nn.Linear(3, 2), "regression", (x, y), batch_size=8, **plain)
+    found = learn_priors(
+        nn.Linear(3, 2), "regression", (x, y), batch_size=8, **learning_options(**plain)
+    )
     variance = y.double().var(0, correction=0).mean()
     assert found.noise == pytest.approx(float(variance.sqrt()), rel=1e-9)
     loader = DataLoader(TensorDataset(x, y), 8)
-    found = learn_priors(nn.Linear(3, 2), "regression", loader, **plain)
+    found = learn_priors(nn.Linear(3, 2), "regression", loader, **learning_options(**plain))
     variance = y[:8].double().var(0, correction=0).mean()
     assert found.noise == pytest.approx(float(variance.sqrt()), rel=1e-9)
     constant = torch.ones(40, 2)
-    assert learn_priors(nn.Linear(3, 2), "regression", (x, constant), **plain).noise == 1.0
+    assert (
+        learn_priors(
+            nn.Linear(3, 2), "regression", (x, constant), **learning_options(**plain)
+        ).noise
+        == 1.0
+    )
 
 
 def test_noise_that_is_given_stays() -> None:
@@ -424,7 +448,9 @@ def test_noise_that_is_given_stays() -> None:
     data = x, 9 * torch.randn(20)
     options: dict[str, Any] = {"epochs": 4, "burn_in": 1, "every": 1}
     for given, expected in ((None, 1.0), (np.float32(0.5), 0.5)):
-        found = learn_priors(nn.Linear(3, 1), "regression", data, noise=given, **options)
+        found = learn_priors(
+            nn.Linear(3, 1), "regression", data, **learning_options(noise=given, **options)
+        )
         assert {estimate.noise for estimate in found.history} == {expected}
         assert found.noise_slope is None
     found = learn_priors(nn.Linear(3, 2), "classification", (x, torch.arange(20) % 2), epochs=1)
@@ -441,9 +467,7 @@ def test_updates_raise_the_evidence_of_fixed_parameters() -> None:
         (x, x[:, 0]),
         epochs=30,
         learning_rate=1e-12,
-        burn_in=0,
-        every=1,
-        hyper_learning_rate=0.05,
+        learning=LearningOptions(burn_in=0, every=1, hyper_learning_rate=0.05),
     )
     values = [estimate.log_marginal_likelihood for estimate in found.history]
     assert [estimate.epoch for estimate in found.history] == list(range(1, 31))
@@ -458,9 +482,7 @@ def test_precisions_stay_within_limits() -> None:
         "regression",
         (x, x[:, 0]),
         epochs=20,
-        burn_in=1,
-        every=1,
-        hyper_learning_rate=20.0,
+        learning=LearningOptions(burn_in=1, every=1, hyper_learning_rate=20.0),
     )
     assert found.precisions["weight"] == pytest.approx(1e-8)
     assert isfinite(found.log_marginal_likelihood)
@@ -478,7 +500,12 @@ def test_kinds_of_data(kind: str) -> None:
         "loader": DataLoader(TensorDataset(x, y), 8),
     }
     found = learn_priors(
-        nn.Linear(3, 2), "classification", data[kind], epochs=3, burn_in=1, every=1, batch_size=8
+        nn.Linear(3, 2),
+        "classification",
+        data[kind],
+        epochs=3,
+        batch_size=8,
+        learning=LearningOptions(burn_in=1, every=1),
     )
     assert found.laplace.samples == 20
 
@@ -513,7 +540,7 @@ def test_a_missing_class_is_told_once_and_where_the_call_was() -> None:
     x, y = torch.randn(20, 3), torch.zeros(20, dtype=torch.int64)
     options: dict[str, Any] = {"epochs": 6, "burn_in": 1, "every": 1}
     with pytest.warns(UserWarning, match=r"expected samples of all 2 classes, got none") as caught:
-        learn_priors(nn.Linear(3, 2), "classification", (x, y), **options)
+        learn_priors(nn.Linear(3, 2), "classification", (x, y), **learning_options(**options))
     (warning,) = caught
     assert warning.filename == __file__
 
@@ -528,7 +555,13 @@ def test_other_warnings_pass() -> None:
     x = torch.randn(20, 3)
     model = nn.Sequential(nn.Linear(3, 2), Old())
     with pytest.warns(DeprecationWarning, match=r"old layer") as caught:
-        learn_priors(model, "regression", (x, x[:, :2]), epochs=3, burn_in=1, every=1)
+        learn_priors(
+            model,
+            "regression",
+            (x, x[:, :2]),
+            epochs=3,
+            learning=LearningOptions(burn_in=1, every=1),
+        )
     assert {warning.filename for warning in caught} == {__file__}
 
 
@@ -542,11 +575,16 @@ def test_every_approximation_draws_another_subset() -> None:
             drawn.append(tuple(inputs[0].flatten().tolist()))
 
     model.register_forward_pre_hook(note)
-    options: dict[str, Any] = {"epochs": 5, "burn_in": 1, "every": 1, "curvature": {"subset": 13}}
+    options: dict[str, Any] = {
+        "epochs": 5,
+        "burn_in": 1,
+        "every": 1,
+        "curvature": CurvatureOptions(subset=13),
+    }
     runs = []
     for seed in (0, 0, 1):
         drawn.clear()
-        learn_priors(model, "regression", (x, x[:, 0]), seed=seed, **options)
+        learn_priors(model, "regression", (x, x[:, 0]), seed=seed, **learning_options(**options))
         assert len(set(drawn)) == 5
         runs.append(set(drawn))
     assert runs[0] == runs[1]
@@ -566,7 +604,12 @@ def test_a_loader_is_iterated_as_it_is() -> None:
             return 3
 
     found = learn_priors(
-        nn.Linear(3, 2), "classification", Augmented(), epochs=2, burn_in=1, evidence_data=(x, y)
+        nn.Linear(3, 2),
+        "classification",
+        Augmented(),
+        epochs=2,
+        learning=LearningOptions(burn_in=1),
+        priors=PriorOptions(evidence_data=(x, y)),
     )
     assert len(seen) == 3  # two epochs, and one to count
     assert found.laplace.samples == 20
@@ -589,8 +632,10 @@ def conv() -> tuple[nn.Module, Tensor]:
 def test_networks(network: Callable[[], tuple[nn.Module, Tensor]]) -> None:
     model, x = network()
     options: dict[str, Any] = {"epochs": 4, "burn_in": 2, "every": 1, "batch_size": 12}
-    options |= {"curvature": {"passes": "signs", "subset": 16, "batch_size": 5}}
-    found = learn_priors(model, "regression", (x, torch.randn(24, 3)), **options)
+    options |= {"curvature": CurvatureOptions(passes="signs", subset=16, batch_size=5)}
+    found = learn_priors(
+        model, "regression", (x, torch.randn(24, 3)), **learning_options(**options)
+    )
     assert set(found.precisions) == {name for name, _ in model.named_parameters()}
     assert isfinite(found.log_marginal_likelihood)
     assert len(set(found.losses)) == 4
@@ -623,7 +668,7 @@ def same(model: nn.Module, other: nn.Module) -> bool:
 
 
 def run(model: nn.Module, options: dict[str, Any], **more: Any) -> LearnedPriors:
-    return learn_priors(model, "regression", **{**options, **more})
+    return learn_priors(model, "regression", **learning_options(**{**options, **more}))
 
 
 def stopping_at(epoch: int) -> Callable[[Step], None]:
@@ -667,12 +712,14 @@ def test_hyperparameters_and_momentum_are_kept(tmp_path: Path) -> None:
             "regression",
             (x, x.sin()),
             epochs=6,
-            burn_in=1,
-            every=1,
             batch_size=7,
-            optimiser=partial(torch.optim.SGD, momentum=0.9),
-            hyperparameters="log_width",
-            checkpoint=tmp_path / str(stops),
+            learning=LearningOptions(
+                burn_in=1,
+                every=1,
+                optimiser=partial(torch.optim.SGD, momentum=0.9),
+                checkpoint=tmp_path / str(stops),
+            ),
+            priors=PriorOptions(hyperparameters="log_width"),
         )
         if stops:
             with pytest.raises(KeyboardInterrupt):
@@ -747,9 +794,13 @@ def test_a_run_that_diverged_goes_on_with_a_smaller_rate(tmp_path: Path) -> None
         "checkpoint": tmp_path / "run",
     }
     with pytest.raises(ValueError, match=r"the learning rate is too large, in epoch"):
-        learn_priors(model, "regression", (x, x[:, 0]), learning_rate=3.0, **options)
+        learn_priors(
+            model, "regression", (x, x[:, 0]), learning_rate=3.0, **learning_options(**options)
+        )
     options["resume_changed"] = True
-    found = learn_priors(model, "regression", (x, x[:, 0]), learning_rate=0.1, **options)
+    found = learn_priors(
+        model, "regression", (x, x[:, 0]), learning_rate=0.1, **learning_options(**options)
+    )
     assert len(found.losses) == 200
     assert found.losses[-1] < 1.1
 
@@ -826,7 +877,9 @@ def test_going_on_with_data_of_unknown_length(kind: str, tmp_path: Path) -> None
         model = nn.Linear(3, 1)
         options: dict[str, Any] = {"epochs": 6, "burn_in": 1, "every": 2, "batch_size": 6}
         data = of_unknown_length(kind)
-        return learn_priors(model, "regression", data, **{**options, **more}), model
+        return learn_priors(
+            model, "regression", data, **learning_options(**{**options, **more})
+        ), model
 
     whole, model = go()
     path = tmp_path / "run"
@@ -840,7 +893,7 @@ def test_going_on_with_data_of_unknown_length(kind: str, tmp_path: Path) -> None
 
 def test_random_passes_go_on_as_they_would_have(tmp_path: Path) -> None:
     model, options = task()
-    options["curvature"] = {"passes": "signs", "subset": 20, "batch_size": 7}
+    options["curvature"] = CurvatureOptions(passes="signs", subset=20, batch_size=7)
     whole = run(model, options)
     other, again = task()
     again["curvature"] = options["curvature"]
@@ -857,9 +910,11 @@ def test_numbers_of_numpy_are_kept(tmp_path: Path) -> None:
         options: dict[str, Any] = {name: whole(2) for name in ("epochs", "every", "steps", "seed")}
         options |= {"burn_in": whole(1), "batch_size": whole(7), "learning_rate": real(0.01)}
         options |= {"temperature": real(1.5), "noise": real(0.5)}
-        options["curvature"] = {"subset": whole(9), "probes": whole(2), "passes": "signs"}
+        options["curvature"] = CurvatureOptions("kronecker", "signs", whole(2), subset=whole(9))
         path = tmp_path / "run"
-        found = learn_priors(nn.Linear(2, 2), "regression", (x, y), checkpoint=path, **options)
+        found = learn_priors(
+            nn.Linear(2, 2), "regression", (x, y), **learning_options(checkpoint=path, **options)
+        )
         results.append(found)
     assert results[0] == results[1]  # the second one has read what the first one wrote
 
@@ -903,20 +958,23 @@ def test_other_data_are_refused(
     options: dict[str, Any] = {"epochs": 2, "checkpoint": tmp_path / "run", "batch_size": 4}
     model = nn.Linear(1, 1)
     state = torch.get_rng_state()
-    found = learn_priors(model, "regression", first(), **options)
+    found = learn_priors(model, "regression", first(), **learning_options(**options))
     assert torch.equal(torch.get_rng_state(), state)
     with pytest.raises(ValueError, match=r"expected a checkpoint of the same data, got one of"):
-        learn_priors(model, "regression", other(), **options)
-    assert learn_priors(model, "regression", first(), **options).losses == found.losses
+        learn_priors(model, "regression", other(), **learning_options(**options))
+    assert (
+        learn_priors(model, "regression", first(), **learning_options(**options)).losses
+        == found.losses
+    )
 
 
 def test_rows_that_nobody_can_repeat_are_known_by_their_number(tmp_path: Path) -> None:
     options: dict[str, Any] = {"epochs": 2, "checkpoint": tmp_path / "run"}
     model = nn.Linear(1, 1)
-    learn_priors(model, "regression", Noisy(own=True), **options)
-    learn_priors(model, "regression", Noisy(own=True), **options)
+    learn_priors(model, "regression", Noisy(own=True), **learning_options(**options))
+    learn_priors(model, "regression", Noisy(own=True), **learning_options(**options))
     with pytest.raises(ValueError, match=r"expected a checkpoint of the same data, got one of"):
-        learn_priors(model, "regression", Noisy(own=True, rows=11), **options)
+        learn_priors(model, "regression", Noisy(own=True, rows=11), **learning_options(**options))
 
 
 def test_another_architecture_of_the_same_shapes_is_refused(tmp_path: Path) -> None:
@@ -983,7 +1041,7 @@ def test_own_batches_are_shuffled_anew_by_the_seed() -> None:
         model = nn.Linear(1, 1)
         model.register_forward_pre_hook(note)
         options: dict[str, Any] = {"epochs": 2, "batch_size": 5, "seed": seed}
-        learn_priors(model, "regression", (x, x[:, 0]), **options)
+        learn_priors(model, "regression", (x, x[:, 0]), **learning_options(**options))
     runs = [seen[4 * k : 4 * k + 4] for k in range(3)]
     assert len(seen) == 12
     assert runs[0] == runs[1] != runs[2]
@@ -1005,9 +1063,8 @@ def test_a_loss_that_is_not_finite_leaves_the_last_finite_epoch() -> None:
             (x, x[:, 0]),
             epochs=400,
             learning_rate=1e30,
-            schedule="constant",
-            optimiser=torch.optim.SGD,
             progress=lambda step: kept.append(model.weight.detach().clone()),
+            learning=LearningOptions(schedule="constant", optimiser=torch.optim.SGD),
         )
     assert len(kept) == 1
     assert torch.equal(model.weight, kept[-1])
@@ -1025,9 +1082,8 @@ def test_a_loss_that_explodes_is_told_before_it_is_not_finite() -> None:
             (x, x[:, 0]),
             epochs=400,
             learning_rate=3.0,
-            schedule="constant",
-            optimiser=torch.optim.SGD,
             progress=lambda step: kept.append(model.weight.detach().clone()),
+            learning=LearningOptions(schedule="constant", optimiser=torch.optim.SGD),
         )
     assert len(kept) > 1
     assert torch.equal(model.weight, kept[-1])
@@ -1056,11 +1112,8 @@ def test_priors_of_any_strength_are_trained_to_the_mode(precision: float, optimi
         epochs=300,
         batch_size=40,
         learning_rate=0.1,
-        schedule="constant",
-        optimiser=optimiser,
-        burn_in=300,
-        precisions=precision,
-        noise=1.0,
+        learning=LearningOptions(schedule="constant", optimiser=optimiser, burn_in=300),
+        priors=PriorOptions(precisions=precision, noise=1.0),
     )
     inner = x.T @ x + precision * torch.eye(3, dtype=torch.float64)
     mode = torch.linalg.solve(inner, x.T @ y)
@@ -1083,10 +1136,8 @@ def test_a_strong_prior_and_a_falling_rate(optimiser: Any, within: float) -> Non
         epochs=400,
         batch_size=40,
         learning_rate=0.05,
-        optimiser=optimiser,
-        burn_in=400,
-        precisions=1e6,
-        noise=1.0,
+        learning=LearningOptions(optimiser=optimiser, burn_in=400),
+        priors=PriorOptions(precisions=1e6, noise=1.0),
     )
     mode = torch.linalg.solve(x.T @ x + 1e6 * torch.eye(3, dtype=torch.float64), x.T @ y)
     assert float((model.weight.detach().T - mode).norm() / mode.norm()) < within
@@ -1101,7 +1152,7 @@ def test_evidence_that_is_not_finite_says_in_which_epoch() -> None:
     options: dict[str, Any] = {"epochs": 3, "burn_in": 1, "evidence_data": (bad, x[:, 0])}
     message = r"expected finite outputs, .* in sample 10, in epoch 1; the model is as .* epoch 0"
     with pytest.raises(ValueError, match=message):
-        learn_priors(model, "regression", (x, x[:, 0]), **options)
+        learn_priors(model, "regression", (x, x[:, 0]), **learning_options(**options))
     assert torch.equal(model.weight, before)
 
 
@@ -1119,7 +1170,7 @@ def test_a_layer_without_evidence_is_refused_before_training() -> None:
     x = torch.randn(20, 3)
     model = Unknown()
     with pytest.raises(ValueError, match=r"expected layers whose operations are recorded, got we"):
-        learn_priors(model, "regression", (x, x[:, :2]), burn_in=50)
+        learn_priors(model, "regression", (x, x[:, :2]), learning=LearningOptions(burn_in=50))
     assert bool((model.weight == 1).all())
 
 
@@ -1152,8 +1203,15 @@ def test_a_layer_without_evidence_is_refused_before_training() -> None:
         ({"schedule": "linear"}, r"expected as schedule 'cosine' or 'constant', got 'linear'"),
         ({"hyper_schedule": None}, r"expected as hyper_schedule 'cosine' or 'constant', got None"),
         ({"curvature": {"rank": 1}}, r"expected curvature options of structure, .*, got 'rank'"),
+        (
+            {"curvature": CurvatureOptions(seed=1)},
+            r"expected curvature options of structure, .*, got 'seed'",
+        ),
         ({"curvature": {"structure": "low"}}, r"expected structure 'kronecker', .*, got 'low'"),
-        ({"curvature": {"subset": 99}}, r"expected a subset of 1 to 20 samples, got 99"),
+        (
+            {"curvature": CurvatureOptions(subset=99)},
+            r"expected a subset of 1 to 20 samples, got 99",
+        ),
         ({"hyperparameters": ["width"]}, r"expected names of parameters of the model, got 'wid"),
         ({"precisions": -1.0}, r"expected a positive precision, got -1"),
         ({"precisions": {"weight": 1.0}}, r"expected a precision for every group, got none for"),
@@ -1168,13 +1226,13 @@ def test_bad_input(options: dict[str, Any], message: str) -> None:
     x, y = torch.randn(20, 3), torch.arange(20) % 2
     given = {"loss": "classification", "data": (x, y), **options}
     with pytest.raises(ValueError, match=message):
-        learn_priors(nn.Linear(3, 2), **given)
+        learn_priors(nn.Linear(3, 2), **learning_options(**given))
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"curvature": "full"}, r"expected a map of options as curvature, got str"),
+        ({"curvature": "full"}, r"expected CurvatureOptions as curvature, got str"),
         ({"optimiser": "adam"}, r"expected as the optimiser a function of parameters and lr, got"),
         ({"optimiser": lambda p, lr: None}, r"expected an optimiser of torch, got NoneType"),
         ({"seed": "a"}, r"expected a whole number as the seed, got 'a'"),
@@ -1185,7 +1243,7 @@ def test_bad_input(options: dict[str, Any], message: str) -> None:
 def test_input_of_the_wrong_kind(options: dict[str, Any], message: str) -> None:
     x, y = torch.randn(20, 3), torch.arange(20) % 2
     with pytest.raises(TypeError, match=message):
-        learn_priors(nn.Linear(3, 2), "classification", (x, y), **options)
+        learn_priors(nn.Linear(3, 2), "classification", (x, y), **learning_options(**options))
 
 
 def test_training_that_several_processes_share_is_refused() -> None:
@@ -1212,24 +1270,33 @@ def test_training_data_that_do_not_fit_say_in_which_epoch() -> None:
     wrong = y.clone()
     wrong[7] = 5
     with pytest.raises(ValueError, match=r"expected class labels from 0 to 1, got 5, in epoch 1"):
-        learn_priors(nn.Linear(3, 2), "classification", (x, wrong), **options)
+        learn_priors(nn.Linear(3, 2), "classification", (x, wrong), **learning_options(**options))
     bad = x.clone()
     bad[7, 0] = float("nan")
     with pytest.raises(ValueError, match=r"expected a finite loss, got nan, in epoch 1; the model"):
-        learn_priors(nn.Linear(3, 2), "classification", (bad, y), **options)
+        learn_priors(nn.Linear(3, 2), "classification", (bad, y), **learning_options(**options))
 
 
 def test_a_frozen_hyperparameter() -> None:
     x = torch.randn(20, 3)
     with pytest.raises(ValueError, match=r"expected hyperparameters that require gradients, got f"):
-        learn_priors(Unknown(), "regression", (x, x[:, :2]), hyperparameters=["frozen"])
+        learn_priors(
+            Unknown(), "regression", (x, x[:, :2]), priors=PriorOptions(hyperparameters=["frozen"])
+        )
 
 
 def test_groups_of_paths_may_be_given() -> None:
     x = torch.randn(20, 4)
     soft = soft_layer()
     one = dict.fromkeys(path_groups(soft), "both")
-    found = learn_priors(soft, "regression", (x, x), epochs=3, burn_in=1, every=1, groups=one)
+    found = learn_priors(
+        soft,
+        "regression",
+        (x, x),
+        epochs=3,
+        learning=LearningOptions(burn_in=1, every=1),
+        priors=PriorOptions(groups=one),
+    )
     assert list(found.precisions) == ["both"]
     expected = pytest.approx(1 / found.precisions["both"], rel=1e-5)
     assert soft.prior_variances == {"strict": expected, "free": expected}
@@ -1244,17 +1311,24 @@ def test_groups_may_split_a_path() -> None:
 
     split = {name: name for name in path_groups(make())}
     soft = make()
-    found = learn_priors(soft, "regression", (x, x), epochs=2, groups=split)
+    found = learn_priors(soft, "regression", (x, x), epochs=2, priors=PriorOptions(groups=split))
     start = {name: 2.0 if "free" in name else 4.0 for name in split}
     assert found.precisions == pytest.approx(start)
     assert soft.prior_variances == pytest.approx({"free": 0.5, "strict": 0.25})
     soft = make()
-    found = learn_priors(soft, "regression", (x, x), epochs=3, burn_in=1, every=1, groups=split)
+    found = learn_priors(
+        soft,
+        "regression",
+        (x, x),
+        epochs=3,
+        learning=LearningOptions(burn_in=1, every=1),
+        priors=PriorOptions(groups=split),
+    )
     weight, bias = (found.precisions[f"paths.free.{name}"] for name in ("weight", "bias"))
     assert weight != pytest.approx(bias, rel=1e-3)
     assert soft.prior_variances["free"] == pytest.approx(1 / weight, rel=1e-5)
     assert soft.tensor_variances["paths.free.bias"] == pytest.approx(1 / bias, rel=1e-5)
-    again = learn_priors(soft, "regression", (x, x), epochs=1, groups=split)
+    again = learn_priors(soft, "regression", (x, x), epochs=1, priors=PriorOptions(groups=split))
     assert again.precisions == pytest.approx(found.precisions, rel=1e-5)
 
 
@@ -1276,3 +1350,27 @@ def test_precisions_on_their_way_are_not_settled() -> None:
     assert not moving.settled
     assert "on their way are weight" in str(moving)
     assert after(estimate(5, 1.0, 1.0, 0.2), estimate(6, 9.0, 1.0, 0.3)).settled
+
+
+def test_keywords_that_became_options_still_work() -> None:
+    x, y = torch.randn(20, 3), torch.arange(20) % 2
+    learning = LearningOptions(burn_in=1, every=1, curvature=CurvatureOptions("diagonal"))
+    priors = PriorOptions(groups=lambda name: "all")
+    results = []
+    for options in (
+        {"learning": learning, "priors": priors},
+        {"burn_in": 1, "every": 1, "curvature": {"structure": "diagonal"}, "groups": priors.groups},
+    ):
+        torch.manual_seed(0)
+        call: Any = partial(learn_priors, nn.Linear(3, 2), "classification", (x, y), epochs=3)
+        if "learning" in options:
+            results.append(call(**options))
+        else:
+            with pytest.warns(DeprecationWarning, match=r"learn_priors\((learning|priors)="):
+                results.append(call(**options))
+    assert results[0] == results[1]
+    model, old = nn.Linear(3, 2), {"structure": "full", "batch_size": 7}
+    found = laplace(model, "classification", (x, y), curvature=CurvatureOptions(**old))
+    again: Any = partial(laplace, model, "classification", (x, y), **old)
+    with pytest.warns(DeprecationWarning, match=r"laplace\(curvature=CurvatureOptions\("):
+        assert float(again().log_marginal_likelihood()) == float(found.log_marginal_likelihood())

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from isotropy.evidence import laplace
+from isotropy.evidence import CurvatureOptions, laplace
 
 N, BATCH = 23, 8  # the last batch is a smaller one
 OUTPUTS = 3
@@ -34,7 +34,12 @@ class Task:
         return list(zip(self.x.split(BATCH), self.y.split(BATCH), strict=True))
 
     def laplace(self, **options: Any) -> Any:
-        return laplace(self.model, self.loss, (self.x, self.y), batch_size=BATCH, **options)
+        return laplace(
+            self.model,
+            self.loss,
+            (self.x, self.y),
+            curvature=CurvatureOptions(batch_size=BATCH, **options),
+        )
 
 
 def mlp() -> tuple[nn.Module, Tensor]:

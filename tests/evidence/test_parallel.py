@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.distributed import FileStore, is_available, is_gloo_available
 
-from isotropy.evidence import evidence_gradient, laplace
+from isotropy.evidence import CurvatureOptions, evidence_gradient, laplace
 
 pytestmark = pytest.mark.skipif(
     not (is_available() and is_gloo_available()), reason="torch has no gloo here"
@@ -54,13 +54,24 @@ def results(filled: Any, basis: Any, swish: Any, share: slice, group: Any) -> di
         names = ["0.omega", "1.slope"]
         for structure in ("kronecker", "full", "diagonal"):
             options: dict[str, Any] = {"structure": structure, "process_group": group}
-            one = laplace(task.model, loss, data, hyperparameters=names, batch_size=3, **options)
+            one = laplace(
+                task.model,
+                loss,
+                data,
+                hyperparameters=names,
+                curvature=CurvatureOptions(batch_size=3, **options),
+            )
             found[f"{loss} {structure} samples"] = float(one.samples)
             found[f"{loss} {structure} evidence"] = float(one.log_marginal_likelihood(0.3))
             for name, blocks in one.blocks.items():
                 found[f"{loss} {structure} block {name}"] = blocks[0].dense().tolist()
             value, slopes = evidence_gradient(
-                task.model, loss, data, names, 0.3, batch_size=2, **options
+                task.model,
+                loss,
+                data,
+                names,
+                0.3,
+                curvature=CurvatureOptions(batch_size=2, **options),
             )
             found[f"{loss} {structure} again"] = float(value)
             found[f"{loss} {structure} slopes"] = [float(slopes[name]) for name in names]
@@ -112,10 +123,18 @@ def test_a_graph_does_not_go_from_process_to_process(tmp_path: Path, twin: Any) 
     )
     try:
         group = torch.distributed.group.WORLD
-        found = laplace(task.model, task.loss, task.data, process_group=group)
+        found = laplace(
+            task.model, task.loss, task.data, curvature=CurvatureOptions(process_group=group)
+        )
         alone = laplace(task.model, task.loss, task.data)
         twin.assert_close(found.log_marginal_likelihood(), alone.log_marginal_likelihood(), 1e-14)
         with pytest.raises(ValueError, match=r"expected create_graph=False with a process group"):
-            laplace(task.model, task.loss, task.data, process_group=group, create_graph=True)
+            laplace(
+                task.model,
+                task.loss,
+                task.data,
+                create_graph=True,
+                curvature=CurvatureOptions(process_group=group),
+            )
     finally:
         torch.distributed.destroy_process_group()

@@ -12,8 +12,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from evidence_parts import DenseBlock, KroneckerBlock
+from evidence_parts import DenseBlock, KroneckerBlock, learning_options
 from isotropy.evidence import (
+    CurvatureOptions,
+    LearningOptions,
+    PriorOptions,
     best_precisions,
     evidence_gradient,
     laplace,
@@ -119,7 +122,7 @@ def test_exact_structures_are_those_of_its_jacobians(
 ) -> None:
     model, other = networks(kind, noted=False)
     x, y = data(loss)
-    found = laplace(model, loss, (x, y), structure=structure)
+    found = laplace(model, loss, (x, y), curvature=CurvatureOptions(structure))
     task = twin.Task(other, loss, x, y)
     curvature = twin.ggn(task)
     sizes = [p.numel() for p in task.parameters.values()]
@@ -235,7 +238,9 @@ def test_gradients_in_hyperparameters(kind: str) -> None:
     model[1] = Warm()
     pair = data("regression")
     arguments = (model, "regression", pair)
-    value, gradient = evidence_gradient(*arguments, ["1.slope"], DELTA, noise=0.4, batch_size=4)
+    value, gradient = evidence_gradient(
+        *arguments, ["1.slope"], DELTA, noise=0.4, curvature=CurvatureOptions(batch_size=4)
+    )
     step = 1e-5
     around = []
     for sign in (-1, 1):
@@ -329,12 +334,10 @@ def test_training_ends_at_the_most_probable_parameters(
         "regression",
         (x, y),
         epochs=400,
-        burn_in=400,
         batch_size=24,
         learning_rate=rate,
-        optimiser=optimiser,
-        precisions=delta,
-        noise=SIGMA,
+        learning=LearningOptions(burn_in=400, optimiser=optimiser),
+        priors=PriorOptions(precisions=delta, noise=SIGMA),
     )
     wanted = most_probable(x, y, STEP, delta)
     theta = model.paths["a"].weight.detach().flatten()
@@ -354,12 +357,10 @@ def test_learned_precisions_are_those_of_the_exact_evidence() -> None:
         "regression",
         (x, y),
         epochs=300,
-        burn_in=20,
-        every=20,
-        steps="best",
         batch_size=24,
         learning_rate=0.1,
-        noise=SIGMA,
+        learning=LearningOptions(burn_in=20, every=20, steps="best"),
+        priors=PriorOptions(noise=SIGMA),
     )
     learned = found.precisions["paths.a"]
 
@@ -379,10 +380,10 @@ def test_learned_precisions_are_those_of_the_exact_evidence() -> None:
 def test_a_checkpoint_of_other_lengths_is_refused(tmp_path: Path) -> None:
     options = {"epochs": 2, "checkpoint": tmp_path / "run", "noise": SIGMA}
     model, x, y = linear(STEP)
-    learn_priors(model, "regression", (x, y), **options)
+    learn_priors(model, "regression", (x, y), **learning_options(**options))
     for c in (STEP.flip(0), None):
         other, *_ = linear(STEP if c is None else c)
         if c is None:
             other = PathSum(dict(other.paths.items()))
         with pytest.raises(ValueError, match=r"expected a checkpoint of the same model, got one"):
-            learn_priors(other.double(), "regression", (x, y), **options)
+            learn_priors(other.double(), "regression", (x, y), **learning_options(**options))

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.evidence import best_precisions, evidence_gradient, laplace
+from isotropy.evidence import CurvatureOptions, best_precisions, evidence_gradient, laplace
 from isotropy.nn import RecordedModule
 
 RNG = torch.Generator().manual_seed(0)
@@ -94,15 +94,15 @@ def test_a_call_whose_result_is_thrown_away_changes_nothing() -> None:
 def test_the_diagonal_of_a_plain_layer_is_that_of_its_block() -> None:
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
     data = rows(9, 3), rows(9, 2)
-    ours = laplace(model, "regression", data, structure="diagonal")
-    blocks = laplace(model, "regression", data, structure="block")
+    ours = laplace(model, "regression", data, curvature=CurvatureOptions("diagonal"))
+    blocks = laplace(model, "regression", data, curvature=CurvatureOptions("block"))
     for name, (block,) in blocks.blocks.items():
         torch.testing.assert_close(ours.blocks[name][0].eigenvalues(), block.dense().diagonal())
 
 
 def test_the_full_structure_with_a_prior_that_is_hardly_there() -> None:
     model = nn.Linear(50, 1, bias=False).double()
-    found = laplace(model, "regression", (rows(5, 50), rows(5)), structure="full")
+    found = laplace(model, "regression", (rows(5, 50), rows(5)), curvature=CurvatureOptions("full"))
     assert torch.isfinite(found.log_marginal_likelihood(1e-8, noise=1e-6))
     assert found.effective_parameters(1e-8, noise=1e-6).total == pytest.approx(5, rel=1e-3)
 
@@ -148,14 +148,16 @@ def test_a_mixture_whose_experts_see_some_batches_only() -> None:
     x[:, 0] = torch.linspace(-1, 1, 12)
     x[0, 0] = 1.0  # the first batch has both
     data = x, rows(12, 2)
-    _, ours = evidence_gradient(model, "regression", data, ["out.log_scale"], batch_size=3)
+    _, ours = evidence_gradient(
+        model, "regression", data, ["out.log_scale"], curvature=CurvatureOptions(batch_size=3)
+    )
     found = laplace(
         model,
         "regression",
         data,
         hyperparameters=["out.log_scale"],
-        batch_size=3,
         create_graph=True,
+        curvature=CurvatureOptions(batch_size=3),
     )
     (right,) = torch.autograd.grad(found.log_marginal_likelihood(), model.out.log_scale)
     torch.testing.assert_close(ours["out.log_scale"], right)

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.evidence import laplace
+from isotropy.evidence import CurvatureOptions, laplace
 
 LOSSES = ("classification", "binary", "regression")
 
@@ -22,8 +22,13 @@ LOSSES = ("classification", "binary", "regression")
 def test_a_subset_of_all_is_all(twin: Any, structure: str) -> None:
     task = twin.made("conv1d", "regression")
     options = {"structure": structure, "batch_size": 2}
-    whole = laplace(task.model, task.loss, task.data, **options)
-    part = laplace(task.model, task.loss, task.data, subset=len(task.x), seed=4, **options)
+    whole = laplace(task.model, task.loss, task.data, curvature=CurvatureOptions(**options))
+    part = laplace(
+        task.model,
+        task.loss,
+        task.data,
+        curvature=CurvatureOptions(subset=len(task.x), seed=4, **options),
+    )
     assert part.samples == whole.samples == len(task.x)
     twin.assert_close(part.log_marginal_likelihood(0.3), whole.log_marginal_likelihood(0.3), 1e-13)
 
@@ -35,10 +40,12 @@ def test_the_mean_over_all_subsets_is_all(twin: Any) -> None:
     seen: dict[float, tuple[Any, Any]] = {}
     for seed in range(200):
         options = {"subset": subset, "seed": seed, "batch_size": 1}
-        found = laplace(task.model, task.loss, task.data, **options)
+        found = laplace(task.model, task.loss, task.data, curvature=CurvatureOptions(**options))
         fit = round(float(found.log_likelihood()), 9)
         if fit not in seen:
-            full = laplace(task.model, task.loss, task.data, structure="full", **options)
+            full = laplace(
+                task.model, task.loss, task.data, curvature=CurvatureOptions("full", **options)
+            )
             seen[fit] = found, full
         if len(seen) == comb(samples, subset):
             break
@@ -90,11 +97,15 @@ def test_random_passes_are_right_in_the_mean(
     whole = twin.ggn(task)
     for seed in range(30):
         options = {"passes": passes, "probes": probes, "seed": seed}
-        found = laplace(task.model, task.loss, task.data, **options).blocks
+        found = laplace(
+            task.model, task.loss, task.data, curvature=CurvatureOptions(**options)
+        ).blocks
         for name in ("0.weight", "2.weight"):
             add(name, found[name][0].output, right[name][0].output)
             assert torch.equal(found[name][0].input, right[name][0].input)
-        full = laplace(task.model, task.loss, task.data, structure="full", **options)
+        full = laplace(
+            task.model, task.loss, task.data, curvature=CurvatureOptions("full", **options)
+        )
         add("full", full.blocks[""][0].dense(), whole)
     for name, values in shares.items():
         sample = torch.stack(values)
@@ -110,7 +121,12 @@ def test_random_passes_come_back_with_their_seed(twin: Any, passes: str) -> None
     state = torch.random.get_rng_state()
 
     def value(seed: int) -> float:
-        found = laplace(task.model, task.loss, task.data, passes=passes, seed=seed, batch_size=3)
+        found = laplace(
+            task.model,
+            task.loss,
+            task.data,
+            curvature=CurvatureOptions(passes=passes, seed=seed, batch_size=3),
+        )
         return float(found.log_marginal_likelihood())
 
     assert value(1) == value(1)
@@ -147,7 +163,9 @@ def test_many_classes_cost_as_many_passes_as_there_are_probes(twin: Any) -> None
     found = {}
     for passes in ("exact", "sampled", "signs"):
         counter.calls = 0
-        found[passes] = laplace(task.model, task.loss, task.data, passes=passes, probes=3)
+        found[passes] = laplace(
+            task.model, task.loss, task.data, curvature=CurvatureOptions(passes=passes, probes=3)
+        )
         counts[passes] = counter.calls - 1  # one more for the check that nothing is missing
     assert counts == {"exact": classes - 1, "sampled": 3, "signs": 3}
     value = float(found["exact"].log_marginal_likelihood())

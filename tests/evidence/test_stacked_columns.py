@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.evidence import laplace
+from isotropy.evidence import CurvatureOptions, laplace
 from isotropy.evidence._curvature_pass import CurvaturePass
 from isotropy.groups import O, S, SO13p
 from isotropy.nn import EMLP, Linear, SharedLinear
@@ -56,9 +56,9 @@ def problem(name: str) -> tuple[nn.Module, tuple[Tensor, Tensor]]:
 @pytest.mark.parametrize("name", MODELS)
 def test_together_as_one_by_one(name: str, structure: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, data = problem(name)
-    expected = laplace(model, "classification", data, structure=structure)
+    expected = laplace(model, "classification", data, curvature=CurvatureOptions(structure))
     monkeypatch.setattr(CurvaturePass, "_columns_at_once", lambda self, outputs: 2)
-    found = laplace(model, "classification", data, structure=structure)
+    found = laplace(model, "classification", data, curvature=CurvatureOptions(structure))
     for key, blocks in expected.blocks.items():
         for one, other in zip(blocks, found.blocks[key], strict=True):
             torch.testing.assert_close(other.dense(), one.dense())

@@ -9,7 +9,15 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from isotropy.evidence import evidence_gradient, laplace, learn_priors, log_marginal_likelihood
+from evidence_parts import curvature_options
+from isotropy.evidence import (
+    CurvatureOptions,
+    LearningOptions,
+    evidence_gradient,
+    laplace,
+    learn_priors,
+    log_marginal_likelihood,
+)
 from isotropy.nn import HNN, MLP, NeuralODE, PathSum
 
 SUMMED: dict[str, Any] = {"structure": "diagonal", "passes": "summed"}
@@ -115,7 +123,12 @@ def test_the_mean_is_the_diagonal(name: str, loss: str) -> None:
     truth = exact_diagonal(model, x, loss)
     runs = 12
     found = [
-        laplace(model, loss, (x, y), probes=20, seed=seed, batch_size=4, **SUMMED).blocks
+        laplace(
+            model,
+            loss,
+            (x, y),
+            curvature=CurvatureOptions(probes=20, seed=seed, batch_size=4, **SUMMED),
+        ).blocks
         for seed in range(runs)
     ]
     for parameter, expected in truth.items():
@@ -135,7 +148,12 @@ def test_one_sample_with_one_output_has_no_noise(name: str) -> None:
     """A sign squared is one."""
     model, x, _ = made(name, samples=1)
     one = nn.Sequential(model, nn.Linear(3, 1, bias=False)).double()
-    found = laplace(one, "regression", (x, torch.zeros(1).double()), probes=1, **SUMMED)
+    found = laplace(
+        one,
+        "regression",
+        (x, torch.zeros(1).double()),
+        curvature=CurvatureOptions(probes=1, **SUMMED),
+    )
     for parameter, expected in exact_diagonal(one, x).items():
         torch.testing.assert_close(found.blocks[parameter][0].values, expected)
 
@@ -143,7 +161,12 @@ def test_one_sample_with_one_output_has_no_noise(name: str) -> None:
 def test_a_batch_of_its_own_for_each_sample_leaves_no_noise_either() -> None:
     model = nn.Sequential(MODELS["score"](), nn.Linear(4, 1)).double()
     x = torch.randn(5, 4, dtype=torch.float64)
-    found = laplace(model, "regression", (x, x[:, 0]), probes=1, batch_size=1, **SUMMED)
+    found = laplace(
+        model,
+        "regression",
+        (x, x[:, 0]),
+        curvature=CurvatureOptions(probes=1, batch_size=1, **SUMMED),
+    )
     for parameter, expected in exact_diagonal(model, x).items():
         if bool(expected.any()):
             torch.testing.assert_close(found.blocks[parameter][0].values, expected)
@@ -151,8 +174,10 @@ def test_a_batch_of_its_own_for_each_sample_leaves_no_noise_either() -> None:
 
 def test_where_operations_are_heard_it_agrees_with_them() -> None:
     model, x, y = made("network", "classification")
-    heard = laplace(model, "classification", (x, y), structure="diagonal")
-    summed = laplace(model, "classification", (x, y), probes=4000, **SUMMED)
+    heard = laplace(model, "classification", (x, y), curvature=CurvatureOptions("diagonal"))
+    summed = laplace(
+        model, "classification", (x, y), curvature=CurvatureOptions(probes=4000, **SUMMED)
+    )
     for name, (block,) in heard.blocks.items():
         values = summed.blocks[name][0].eigenvalues()
         torch.testing.assert_close(values, block.eigenvalues(), rtol=0.15, atol=1e-6)
@@ -164,7 +189,9 @@ def test_how_many_passes_there_are() -> None:
     model, x, y = made("Hamiltonian")
 
     def values(**options: Any) -> Tensor:
-        found = laplace(model, "regression", (x, y), **SUMMED, **options)
+        found = laplace(
+            model, "regression", (x, y), curvature=CurvatureOptions(**SUMMED, **options)
+        )
         return torch.cat([block.values for (block,) in found.blocks.values()])
 
     torch.testing.assert_close(values(), values(probes=16), rtol=0, atol=0)
@@ -179,7 +206,12 @@ def test_the_bias_of_the_logarithm_is_as_told() -> None:
     delta, probes, runs = 0.01, 4, 60
     gaps = []
     for seed in range(runs):
-        found = laplace(model, "regression", (x, y), probes=probes, seed=seed, **SUMMED)
+        found = laplace(
+            model,
+            "regression",
+            (x, y),
+            curvature=CurvatureOptions(probes=probes, seed=seed, **SUMMED),
+        )
         values = torch.cat([block.values for (block,) in found.blocks.values()])
         gaps.append(torch.log1p(truth / delta) - torch.log1p(values / delta))
     gap = torch.stack(gaps).mean()
@@ -187,7 +219,9 @@ def test_the_bias_of_the_logarithm_is_as_told() -> None:
 
 
 def whole_diagonal(model: nn.Module, x: Tensor, y: Tensor, **options: Any) -> float:
-    found = laplace(model, "regression", (x, y), probes=20, **options, **SUMMED)
+    found = laplace(
+        model, "regression", (x, y), **curvature_options(probes=20, **options, **SUMMED)
+    )
     return sum(float(block.values.sum()) for (block,) in found.blocks.values())
 
 
@@ -231,13 +265,15 @@ def test_gradients_in_hyperparameters_with_the_same_signs() -> None:
     model = Damped().double()
     x, y = torch.randn(7, 4, dtype=torch.float64), torch.randn(7, 4, dtype=torch.float64)
     arguments: tuple[Any, ...] = (model, "regression", (x, y))
-    options = {"noise": 0.5, "batch_size": 3, "probes": 2, "seed": 5, **SUMMED}
-    _, gradient = evidence_gradient(*arguments, ["factor"], 2.0, **options)
+    curvature = CurvatureOptions(batch_size=3, probes=2, seed=5, **SUMMED)
+    _, gradient = evidence_gradient(*arguments, ["factor"], 2.0, noise=0.5, curvature=curvature)
     step, around = 1e-5, []
     for sign in (1, -1):
         with torch.no_grad():
             model.factor += sign * step
-        value = log_marginal_likelihood(*arguments, 2.0, hyperparameters=["factor"], **options)
+        value = log_marginal_likelihood(
+            *arguments, 2.0, noise=0.5, hyperparameters=["factor"], curvature=curvature
+        )
         around.append(float(value))
         with torch.no_grad():
             model.factor -= sign * step
@@ -282,8 +318,7 @@ def test_priors_of_a_hamiltonian_are_learned() -> None:
         epochs=120,
         batch_size=30,
         learning_rate=0.05,
-        every=5,
-        curvature={**SUMMED, "batch_size": 20},
+        learning=LearningOptions(every=5, curvature=CurvatureOptions(**SUMMED, batch_size=20)),
     )
     delta = found.precisions
     assert delta["hamiltonian.paths.cubic"] > 100 * delta["hamiltonian.paths.quadratic"]
@@ -316,8 +351,7 @@ def test_priors_of_a_classifier_are_learned() -> None:
         (x, labels),
         epochs=60,
         learning_rate=0.05,
-        every=5,
-        curvature={**SUMMED, "probes": 8},
+        learning=LearningOptions(every=5, curvature=CurvatureOptions(**SUMMED, probes=8)),
     )
     assert found.precisions["useless"] > 10 * found.precisions["useful"]
     assert model.useless.norm() < 0.1 * model.useful.norm()
@@ -342,11 +376,23 @@ def test_parameters_that_matter_for_nothing() -> None:
     sentence = r"expected outputs that depend on the parameters by autograd, got none that do"
     model = Frozen()
     with pytest.raises(ValueError, match=sentence):
-        laplace(model, "regression", (x, y), params={"idle": torch.ones(2)}, **SUMMED)
+        laplace(
+            model,
+            "regression",
+            (x, y),
+            params={"idle": torch.ones(2)},
+            curvature=CurvatureOptions(**SUMMED),
+        )
     others = ["layer.weight", "layer.bias"]
     with pytest.raises(ValueError, match=sentence):
-        laplace(model, "regression", (x, y), hyperparameters=others, **SUMMED)
-    found = laplace(model, "regression", (x, y), **SUMMED)
+        laplace(
+            model,
+            "regression",
+            (x, y),
+            hyperparameters=others,
+            curvature=CurvatureOptions(**SUMMED),
+        )
+    found = laplace(model, "regression", (x, y), curvature=CurvatureOptions(**SUMMED))
     assert "idle" not in found.blocks
     assert found.effective_parameters().counts["idle"] == 0
 
@@ -362,17 +408,22 @@ def test_other_structures(structure: Any) -> None:
     model, x, y = made("linear")
     sentence = rf"expected structure='diagonal' with passes='summed', got '{structure}'"
     with pytest.raises(ValueError, match=sentence):
-        laplace(model, "regression", (x, y), structure=structure, passes="summed")
+        laplace(model, "regression", (x, y), curvature=CurvatureOptions(structure, passes="summed"))
     options = {"structure": structure, "passes": "summed"}
     with pytest.raises(ValueError, match=sentence):
-        learn_priors(model, "regression", (x, y), curvature=options)
+        learn_priors(
+            model,
+            "regression",
+            (x, y),
+            learning=LearningOptions(curvature=CurvatureOptions(**options)),
+        )
 
 
 @pytest.mark.parametrize("probes", [0, True, 2.5])
 def test_no_passes(probes: Any) -> None:
     model, x, y = made("linear")
     with pytest.raises(ValueError, match=r"expected a positive number of probes, got "):
-        laplace(model, "regression", (x, y), probes=probes, **SUMMED)
+        laplace(model, "regression", (x, y), curvature=CurvatureOptions(probes=probes, **SUMMED))
 
 
 def test_gradients_that_are_not_finite() -> None:
@@ -386,4 +437,4 @@ def test_gradients_that_are_not_finite() -> None:
 
     x = torch.randn(5, 4)
     with pytest.raises(ValueError, match=r"expected finite curvature, got values that are not"):
-        laplace(Root(), "regression", (x, torch.ones(5)), **SUMMED)
+        laplace(Root(), "regression", (x, torch.ones(5)), curvature=CurvatureOptions(**SUMMED))

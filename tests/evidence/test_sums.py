@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from evidence_parts import KroneckerBlock
-from isotropy.evidence import laplace
+from isotropy.evidence import CurvatureOptions, laplace
 from isotropy.evidence._sharing import Mode, SharingModes
 from isotropy.evidence._sums import DenseSums, DiagonalSums, GramSum, KroneckerSums, PartSums
 from isotropy.nn import FactoredLinear, record
@@ -115,7 +115,10 @@ def test_output_factors_of_operations_with_common_rows(name: str) -> None:
         nn.init.normal_(parameter)
     x = torch.randn(6, 3, 2, 2, dtype=torch.float64)
     found = laplace(
-        model, nn.MSELoss(), (x, model(x).detach()), sharing=SHARING[name], batch_size=4
+        model,
+        nn.MSELoss(),
+        (x, model(x).detach()),
+        curvature=CurvatureOptions(sharing=SHARING[name], batch_size=4),
     )
     sharing = SharingModes.of(SHARING[name])
     with record(model) as operations:
@@ -145,7 +148,12 @@ def test_rows_are_squared_once(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(GramSum, "add", counted)
     model = nn.Sequential(FactoredLinear(3, 4, (7,), (5,)), nn.Flatten())
     x = torch.randn(6, 3, 7)
-    laplace(model, nn.MSELoss(), (x, model(x).detach()), sharing=SHARING[name])
+    laplace(
+        model,
+        nn.MSELoss(),
+        (x, model(x).detach()),
+        curvature=CurvatureOptions(sharing=SHARING[name]),
+    )
     # x₁ has 4 channels, the output 5 positions, and there are 20 outputs, so 20 columns
     assert widths.count(4) == widths.count(5) == 20
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
-from isotropy.evidence import laplace
+from isotropy.evidence import CurvatureOptions, laplace
 from isotropy.nn import FactoredLinear, MapLinear, record
 
 # with more and with fewer places in the output than channels in the input
@@ -193,8 +193,10 @@ def test_blocks_and_diagonals_are_those_of_the_curvature(shape: str) -> None:
         model(x), in_plain_einsums(x, dict(model.named_parameters()), prod(model[0].size_in))
     )
     hessian = output_curvature(model, x)
-    blocks = laplace(model, "classification", (x, y), structure="block").blocks
-    diagonals = laplace(model, "classification", (x, y), structure="diagonal").blocks
+    blocks = laplace(model, "classification", (x, y), curvature=CurvatureOptions("block")).blocks
+    diagonals = laplace(
+        model, "classification", (x, y), curvature=CurvatureOptions("diagonal")
+    ).blocks
     for name, j in jacobians(model, x).items():
         truth = torch.einsum("nkp,nkl,nlq->pq", j, hessian, j)
         torch.testing.assert_close(blocks[name][0].dense(), truth)
@@ -213,7 +215,7 @@ def test_evidence_is_that_of_plain_einsums() -> None:
     eye = torch.eye(size, dtype=torch.float64)
     truth -= torch.linalg.slogdet(precision * eye + curvature).logabsdet / 2
     truth += size * log(precision) / 2
-    found = laplace(model, "classification", (x, y), structure="full")
+    found = laplace(model, "classification", (x, y), curvature=CurvatureOptions("full"))
     torch.testing.assert_close(found.log_marginal_likelihood(precision), truth)
 
 
@@ -279,7 +281,9 @@ def test_with_expanded_channels_factors_are_those_of_the_paper() -> None:
     """
     model, x, y = task()
     positions, middle, at_middle, at_output = rows_at_both_products(model, x)
-    blocks = laplace(model, "classification", (x, y), sharing={"channel": "expand"}).blocks
+    blocks = laplace(
+        model, "classification", (x, y), curvature=CurvatureOptions(sharing={"channel": "expand"})
+    ).blocks
     layer = model[0]
     out, into, before = layer.inner.shape
     after = layer.outer.shape[2]

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
-from isotropy.evidence import laplace
+from isotropy.evidence import CurvatureOptions, laplace
 from isotropy.groups import D, Group, S, p4, p4m
 from isotropy.nn import GroupConv2d, GroupPool, Lift, Linear, PolyphasePool2d, record
 from isotropy.nn._group_conv import RotatedKernelConv2d
@@ -412,7 +412,9 @@ def test_kronecker_factors(name: str, side: int) -> None:
     x = seen_by(stage, 4, side)
     head = head_of(stage, x)
     model = nn.Sequential(stage, head)
-    found = laplace(model, "regression", (x, maps(4, 2, seed=2)), batch_size=4)
+    found = laplace(
+        model, "regression", (x, maps(4, 2, seed=2)), curvature=CurvatureOptions(batch_size=4)
+    )
     (block,), (bias,) = found.blocks["0.weight"], found.blocks["0.bias"]
     rows = rows_by_jacobian(stage, x) if side == 2 else stage._rows(x).detach()
     if side == 2 and not stage.depthwise:
@@ -441,7 +443,7 @@ def test_evidence_of_all_forms(name: Any, form: Any, lifts: bool) -> None:
     after = [PolyphasePool2d(), nn.Tanh(), GroupPool(), nn.Flatten(), nn.Linear(8, 2)]
     model = drawn(nn.Sequential(layer, *after))
     data = x, maps(3, 2, seed=2)
-    found = laplace(model, "regression", data, structure="block")
+    found = laplace(model, "regression", data, curvature=CurvatureOptions("block"))
     assert set(found.blocks) == {key for key, _ in model.named_parameters()}
     for key, parameter in model.named_parameters():
         jacobian = jacrev(lambda value, key=key: functional_call(model, {key: value}, (x,)))
@@ -449,7 +451,9 @@ def test_evidence_of_all_forms(name: Any, form: Any, lifts: bool) -> None:
         (block,) = found.blocks[key]
         torch.testing.assert_close(block.dense(), j.T @ j, rtol=0, atol=1e-10)
     for sharing in ("expand", "reduce", "exact"):
-        evidence = laplace(model, "regression", data, sharing=sharing).log_marginal_likelihood()
+        evidence = laplace(
+            model, "regression", data, curvature=CurvatureOptions(sharing=sharing)
+        ).log_marginal_likelihood()
         assert torch.isfinite(evidence)
 
 

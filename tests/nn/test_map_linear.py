@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
-from isotropy.evidence import laplace
+from isotropy.evidence import CurvatureOptions, laplace
 from isotropy.nn import MapLinear, record
 
 SIZES: dict[str, tuple[Any, Any, tuple[int, ...], tuple[int, ...]]] = {
@@ -92,8 +92,8 @@ def pair() -> tuple[nn.Module, nn.Module, Tensor, Tensor]:
 @pytest.mark.parametrize("structure", ["kronecker", "block", "diagonal", "full"])
 def test_evidence_is_that_of_linear_layers(structure: Any) -> None:
     ours, plain, x, y = pair()
-    found = laplace(ours, "classification", (x, y), structure=structure)
-    twin = laplace(plain, "classification", (x, y), structure=structure)
+    found = laplace(ours, "classification", (x, y), curvature=CurvatureOptions(structure))
+    twin = laplace(plain, "classification", (x, y), curvature=CurvatureOptions(structure))
     torch.testing.assert_close(
         found.log_marginal_likelihood(0.7), twin.log_marginal_likelihood(0.7)
     )
@@ -103,7 +103,7 @@ def test_evidence_is_that_of_linear_layers(structure: Any) -> None:
 
 def test_blocks_are_those_of_the_curvature() -> None:
     model, _, x, y = pair()
-    found = laplace(model, "classification", (x, y), structure="block")
+    found = laplace(model, "classification", (x, y), curvature=CurvatureOptions("block"))
     values = {name: p.detach() for name, p in model.named_parameters()}
     p = model(x).detach().softmax(1)
     hessian = torch.diag_embed(p) - p[:, :, None] * p[:, None]

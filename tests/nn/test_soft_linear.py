@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
 from isotropy.equivariance import assert_equivariant
-from isotropy.evidence import laplace, learn_priors
+from isotropy.evidence import CurvatureOptions, LearningOptions, PriorOptions, laplace, learn_priors
 from isotropy.groups import SO, Group, O, S, U, Z
 from isotropy.nn import Linear, PathSum, soft_linear
 from isotropy.reps import Scalar, V
@@ -130,7 +130,9 @@ def test_evidence_is_that_of_a_sum_of_gaussians() -> None:
             mean = of[name] * columns[name].mT @ torch.linalg.solve(covariance, target)
             parameter.copy_(mean.view_as(parameter))
     data = (x, target.view(20, 6))
-    found = laplace(layer, "regression", data, structure="full", groups=lambda name: name)
+    found = laplace(
+        layer, "regression", data, groups=lambda name: name, curvature=CurvatureOptions("full")
+    )
     precisions = {name: 1 / variance for name, variance in of.items()}
     exact = torch.distributions.MultivariateNormal(torch.zeros_like(target), covariance)
     torch.testing.assert_close(
@@ -144,7 +146,9 @@ def test_evidence_is_that_of_a_sum_of_gaussians() -> None:
 @pytest.mark.parametrize("structure", ["kronecker", "block", "diagonal"])
 def test_evidence_accounts_for_every_parameter(structure: Any) -> None:
     layer = soft_linear(V, V, [S(6), Z(6)], dtype=torch.float64)
-    found = laplace(layer, "regression", (rows(9, 6), rows(9, 6, seed=1)), structure=structure)
+    found = laplace(
+        layer, "regression", (rows(9, 6), rows(9, 6, seed=1)), curvature=CurvatureOptions(structure)
+    )
     assert set(found.blocks) == {name for name, _ in layer.named_parameters()}
 
 
@@ -160,8 +164,8 @@ def test_the_evidence_keeps_the_group_that_the_data_have(cyclic: bool) -> None:
         (x, x @ weight.mT + 0.5 * rows(300, 6, seed=1)),
         epochs=100,
         learning_rate=0.01,
-        optimiser=partial(torch.optim.SGD, momentum=0.9),
-        noise=0.5,
+        learning=LearningOptions(optimiser=partial(torch.optim.SGD, momentum=0.9)),
+        priors=PriorOptions(noise=0.5),
     )
     used, variances = learned.effective.normalised, layer.prior_variances
     assert used["paths.Z(6)"] > 0.9

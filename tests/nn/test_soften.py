@@ -15,7 +15,7 @@ from torch.func import functional_call, jacrev
 from torch.nn.utils import parametrize
 
 from isotropy.equivariance import assert_equivariant, equivariance_error
-from isotropy.evidence import laplace, learn_priors
+from isotropy.evidence import CurvatureOptions, LearningOptions, laplace, learn_priors
 from isotropy.groups import SL, SO, D, Group, O, O2eR3, S, SO13p, U, Z
 from isotropy.nn import (
     EMLP,
@@ -478,7 +478,7 @@ def test_recorded_operations_account_for_all_parameters(name: str) -> None:
         recorded = soft(x)
     torch.testing.assert_close(recorded, soft(x))
     assert {o.parameter for o in operations} == {name for name, _ in soft.named_parameters()}
-    found = laplace(soft, "regression", (x, y), structure="diagonal")
+    found = laplace(soft, "regression", (x, y), curvature=CurvatureOptions("diagonal"))
     assert bool(found.log_marginal_likelihood().isfinite())
 
 
@@ -497,7 +497,9 @@ def test_the_evidence_of_a_softened_layer_has_a_closed_form() -> None:
     with torch.no_grad():  # to the mode, where the approximation is exact
         soft.paths["free"].weight.copy_(0.5 * pulled)
         soft.paths["strict"].coefficients.copy_(2.0 * layer.weight_space.coordinates(pulled))
-    found = laplace(soft, "regression", (x, y), structure="full").log_marginal_likelihood(
+    found = laplace(
+        soft, "regression", (x, y), curvature=CurvatureOptions("full")
+    ).log_marginal_likelihood(
         {"paths.strict.coefficients": 1 / 2.0, "paths.free.weight": 1 / 0.5}, noise=0.3
     )
     exact = torch.distributions.MultivariateNormal(torch.zeros_like(target), marginal)
@@ -522,7 +524,7 @@ def test_priors_can_be_learned(name: str) -> None:
     soft = EVIDENCE[name]().float()
     x, y = (part.float() for part in data())
     before = [m.prior_variances for m in soft.modules() if isinstance(m, PathSum)]
-    learn_priors(soft, "regression", (x, y), epochs=4, burn_in=1, every=1)
+    learn_priors(soft, "regression", (x, y), epochs=4, learning=LearningOptions(burn_in=1, every=1))
     after = [m.prior_variances for m in soft.modules() if isinstance(m, PathSum)]
     assert before != after
     assert bool(soft(x).isfinite().all())

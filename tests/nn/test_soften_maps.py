@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from isotropy.evidence import laplace, learn_priors
+from isotropy.evidence import CurvatureOptions, LearningOptions, laplace, learn_priors
 from isotropy.groups import SO, O, Z
 from isotropy.nn import (
     EMLP,
@@ -282,7 +282,7 @@ def test_recorded_operations_account_for_all_parameters(name: str) -> None:
         recorded = soft(x)
     torch.testing.assert_close(recorded, soft(x))
     assert {o.parameter for o in operations} == {name for name, _ in soft.named_parameters()}
-    found = laplace(soft, "regression", (x, rows(3, 2)), structure="diagonal")
+    found = laplace(soft, "regression", (x, rows(3, 2)), curvature=CurvatureOptions("diagonal"))
     assert bool(found.log_marginal_likelihood().isfinite())
 
 
@@ -292,7 +292,7 @@ def test_those_of_broken_convolutions_do_too(into: str) -> None:
     x = rows(3, 1, 3, 3)
     strict(x)
     soft = perturbed(soften(strict, x, into=into), 0.1)
-    found = laplace(soft, "regression", (x, rows(3, 2)), structure="diagonal")
+    found = laplace(soft, "regression", (x, rows(3, 2)), curvature=CurvatureOptions("diagonal"))
     assert set(found.blocks) == {name for name, _ in soft.named_parameters()}
 
 
@@ -301,7 +301,9 @@ def test_priors_can_be_learned() -> None:
     soft = soften(strict, x).train()
     before = [soft.get_submodule(place).prior_variances for place in sums(soft)]
     x = rows(20, 1, 5, 5)
-    learn_priors(soft, "regression", (x, rows(20, 2)), epochs=4, burn_in=1, every=1)
+    learn_priors(
+        soft, "regression", (x, rows(20, 2)), epochs=4, learning=LearningOptions(burn_in=1, every=1)
+    )
     after = [soft.get_submodule(place).prior_variances for place in sums(soft)]
     assert before != after
     assert bool(soft(x).isfinite().all())

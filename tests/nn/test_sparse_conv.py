@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, hessian, jacrev
 from torch.nn import functional
 
-from isotropy.evidence import evidence_gradient, laplace, log_marginal_likelihood
+from isotropy.evidence import CurvatureOptions, evidence_gradient, laplace, log_marginal_likelihood
 from isotropy.nn import SparseConv2d, SparseLinear, record
 
 KINDS = pytest.mark.parametrize("basis", ["normalised", "interpolating", "plain"])
@@ -168,7 +168,7 @@ def test_operations_give_the_gradient_of_every_parameter_for_every_sample(
 @KINDS
 def test_blocks_are_those_of_brute_force(basis: Any) -> None:
     model, (x, y) = network(basis=basis), data()
-    found = laplace(model, "classification", (x, y), structure="block")
+    found = laplace(model, "classification", (x, y), curvature=CurvatureOptions("block"))
     factored = laplace(model, "classification", (x, y))
     for name in ("0.u", "0.bias", "0.basis.omega"):
         expected = brute_force(model, x, name)
@@ -225,7 +225,12 @@ def test_slopes_of_the_evidence_in_lengthscale_and_anchors(samples: int, basis: 
     parameters = [model.get_parameter(name) for name in names]
     graph = torch.autograd.grad(value(create_graph=True), parameters)
     _, batched = evidence_gradient(
-        model, "classification", data(samples), names, 2.0, batch_size=max(4, samples - 3)
+        model,
+        "classification",
+        data(samples),
+        names,
+        2.0,
+        curvature=CurvatureOptions(batch_size=max(4, samples - 3)),
     )
     places = {names[0]: [()], names[1]: [(0, 0), (3, 1)]}
     for name, parameter, by_graph in zip(names, parameters, graph, strict=True):

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, hessian, jacrev
 
-from isotropy.evidence import evidence_gradient, laplace, log_marginal_likelihood
+from isotropy.evidence import CurvatureOptions, evidence_gradient, laplace, log_marginal_likelihood
 from isotropy.nn import SparseLinear, record
 
 KINDS = pytest.mark.parametrize("basis", ["normalised", "interpolating", "plain"])
@@ -217,7 +217,7 @@ def test_operations_give_the_gradient_of_every_parameter_for_every_sample(
 @KINDS
 def test_blocks_are_those_of_brute_force(basis: Any) -> None:
     model, (x, y) = network(basis=basis), data()
-    found = laplace(model, "classification", (x, y), structure="block")
+    found = laplace(model, "classification", (x, y), curvature=CurvatureOptions("block"))
     factored = laplace(model, "classification", (x, y))
     for name in ("0.inner", "0.outer", "0.inner_bias", *OMEGAS):
         expected = brute_force(model, x, name)
@@ -287,7 +287,9 @@ def test_slopes_of_the_evidence_in_lengthscales_and_anchors(loss: str, basis: An
 
     parameters = [model.get_parameter(name) for name in names]
     graph = torch.autograd.grad(value(create_graph=True), parameters)
-    _, batched = evidence_gradient(model, loss, (x, target), names, 2.0, batch_size=4)
+    _, batched = evidence_gradient(
+        model, loss, (x, target), names, 2.0, curvature=CurvatureOptions(batch_size=4)
+    )
     for name, parameter, by_graph in zip(names, parameters, graph, strict=True):
         place = (0, 1) if parameter.ndim else ()
         expected = slope_by_differences(value, parameter.data[place])

@@ -6,22 +6,22 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.evidence._captured import require_usable
-from isotropy.evidence._curvature_options import CurvatureOptions, Passes
+from isotropy.evidence._curvature_options import CurvatureOptions
 from isotropy.evidence._curvature_pass import CurvaturePass
 from isotropy.evidence._laplace import Laplace
 from isotropy.evidence._likelihoods import classes_without_samples
 from isotropy.evidence._losses import likelihood_of
 from isotropy.evidence._path_priors import prior_lengths
 from isotropy.evidence._precision_groups import Groups, Precisions, groups_of
-from isotropy.evidence._sharing import Sharing, SharingModes
-from isotropy.evidence._sums import Structure, Sums
+from isotropy.evidence._sums import Sums
 
 
+@moved_keywords(curvature=CurvatureOptions)
 def laplace(
     model: nn.Module,
     loss: Any,
@@ -30,15 +30,8 @@ def laplace(
     params: Mapping[str, Tensor] | None = None,
     hyperparameters: Iterable[str] = (),
     groups: Groups = None,
-    structure: Structure = "kronecker",
-    passes: Passes = "exact",
-    probes: int | None = None,
-    sharing: Sharing = "expand",
-    subset: int | None = None,
-    batch_size: int = 256,
-    seed: int = 0,
+    curvature: CurvatureOptions | None = None,
     create_graph: bool = False,
-    process_group: torch.distributed.ProcessGroup | None = None,
     progress: ProgressCallback | None = None,
 ) -> Laplace:
     """The Laplace approximation around the parameters of a network.
@@ -52,12 +45,12 @@ def laplace(
     - "diagonal": the exact diagonal;
     - "full": all of it, for small networks.
 
-    With ``structure="diagonal", passes="summed"`` any network will do, also one whose outputs
-    are derivatives or solutions of a differential equation: the diagonal is the mean square of
-    gradients of Σ_n ⟨v_n, f(x_n)⟩ for random v. It needs no notes of operations, and outputs
-    must depend on their own sample alone, which is not checked. The estimate ĥ of an entry is
-    unbiased; log(1 + ĥ/δ) and ĥ/(ĥ + δ) are concave, and thus in the mean too small, by at most
-    about 1/k for k squares, ``probes`` times the number of batches: smaller batches help, too.
+    With ``CurvatureOptions("diagonal", passes="summed")`` any network will do, also one whose
+    outputs are derivatives or solutions of a differential equation: the diagonal is the mean
+    square of gradients of Σ_n ⟨v_n, f(x_n)⟩ for random v. It needs no notes of operations,
+    and outputs must depend on their own sample alone, which is not checked. The estimate ĥ of an
+    entry is unbiased; log(1 + ĥ/δ) and ĥ/(ĥ + δ) are concave, and thus in the mean too small, by at
+    most about 1/k for k squares, ``probes`` times the number of batches: smaller batches help, too.
     Over the many entries of a group most of the noise averages out, not all, for they share v. A
     parameter that does not reach the outputs, such as the last bias of a Hamiltonian, has no
     curvature.
@@ -67,7 +60,7 @@ def laplace(
     Args:
         model: A network whose layers are those of torch (linear, convolutions, normalisations),
             ours, or your own that note their operations (``isotropy.nn.RecordedModule``); any
-            with ``passes="summed"``.
+            with summed passes.
         loss: "classification", "binary" or "regression", or a loss of torch that means it.
         data: A pair (inputs, targets), a data set, or a loader of such pairs.
         params: The parameters to integrate out and their values; by default all that require
@@ -75,24 +68,10 @@ def laplace(
         hyperparameters: Names of parameters to leave out of these.
         groups: Which parameters share a prior precision: a map or a function from their names
             to names of groups; None for one for each tensor.
-        structure: The form of the curvature.
-        passes: "exact" for as many backward passes as there are outputs; "sampled" for labels
-            drawn from the model; "signs" for random combinations. The latter two estimate the
-            output factors from ``probes`` passes, for many outputs. "summed" for random
-            combinations of all outputs of a batch.
-        probes: The number of random passes for each batch; 1 where None, and 16 for "summed".
-        sharing: What KFAC does along axes that share weights: "expand" (rows as if they were
-            samples), "reduce" (their mean and sum), "exact" (no factors), or one of these for
-            each of "space" (positions of a map), "position" (other axes), "group" (things that
-            a group permutes), "component" (of vectors; "expand" or "exact") and "channel"
-            (blocks, each with an output factor of its own by default).
-        subset: Take so many samples at random, for all of them.
-        batch_size: Samples that go through the network together; a loader has its own.
-        seed: Of the subset and of random passes.
+        curvature: How the curvature is computed: its structure, passes, samples and batches.
         create_graph: Whether the result depends by autograd on whatever the outputs of the
             network depend on. For many data use ``evidence_gradient``, which needs no more
             memory than a batch.
-        process_group: Add up over its processes, each with its own share of the data.
         progress: Called after every batch.
 
     Raises:
@@ -109,19 +88,16 @@ def laplace(
         >>> list(found.blocks)
         ['0.weight', '0.bias', '2.weight', '2.bias']
     """
-    options = CurvatureOptions(
-        structure, passes, probes, SharingModes.of(sharing), seed, create_graph
-    )
-    if create_graph and process_group is not None:
+    options = CurvatureOptions.given(curvature)
+    if create_graph and options.process_group is not None:
         raise ValueError(
             "expected create_graph=False with a process group, got True: sums of several "
             "processes have no graph; use evidence_gradient"
         )
-    work = prepared(model, loss, params, hyperparameters, options)
-    batches = work.batches(data, batch_size=batch_size, subset=subset)
-    sums = work.run(batches, progress)
-    if process_group is not None:
-        sums.add_up(process_group)
+    work = prepared(model, loss, params, hyperparameters, options, create_graph=create_graph)
+    sums = work.run(work.batches(data), progress)
+    if options.process_group is not None:
+        sums.add_up(options.process_group)
     return from_sums(work, sums, groups)
 
 
@@ -131,6 +107,8 @@ def prepared(
     params: Mapping[str, Tensor] | None,
     hyperparameters: Iterable[str],
     options: CurvatureOptions,
+    *,
+    create_graph: bool = False,
 ) -> CurvaturePass:
     """A pass over data, with its parameters found and checked."""
     model = _bare(model)
@@ -152,7 +130,14 @@ def prepared(
     if not chosen:
         raise ValueError("expected parameters to integrate out, got none that require gradients")
     require_usable(chosen)
-    return CurvaturePass(model, likelihood_of(loss), chosen, own=params is None, options=options)
+    return CurvaturePass(
+        model,
+        likelihood_of(loss),
+        chosen,
+        own=params is None,
+        options=options,
+        create_graph=create_graph,
+    )
 
 
 def _bare(model: nn.Module) -> nn.Module:
@@ -181,7 +166,7 @@ def from_sums(work: CurvaturePass, sums: Sums, groups: Groups) -> Laplace:
                 f"expected finite curvature, got values that are not in that of "
                 f"{name or 'the parameters'}: gradients or inputs there overflow"
             )
-    keep = work.options.create_graph
+    keep = work.create_graph
     # values of their own: the network may go on learning
     parameters = {n: p if keep else p.detach().clone() for n, p in work.parameters.items()}
     return Laplace(

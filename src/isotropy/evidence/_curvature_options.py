@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal, TypeAlias, get_args
 
-from isotropy.evidence._sharing import SharingModes
+import torch
+
+from isotropy.evidence._sharing import Sharing, SharingModes
 from isotropy.evidence._sums import Structure
 
 Passes: TypeAlias = Literal["exact", "sampled", "signs", "summed"]
@@ -14,27 +18,59 @@ _SUMMED = 16  # squares of each entry and batch: with one alone, log(1 + h/δ) w
 
 @dataclass(frozen=True)
 class CurvatureOptions:
-    """How curvature is computed.
+    """How the curvature of a Laplace approximation is computed; numbers of numpy become Python's.
 
     Args:
-        structure: Its form.
-        passes: "exact" for one backward pass for each column of the root of the output
-            curvature, "sampled" for labels drawn from the model, "signs" for random signs,
-            "summed" for random signs that are summed over the samples of a batch, too.
-        probes: How many random passes; None for 1, or for 16 where they are summed.
-        sharing: What is done along shared axes.
-        seed: Of the random passes.
-        create_graph: Whether the sums keep the graph they came from.
+        structure: The form of the curvature: "kronecker" (KFAC), "block", "diagonal" or "full",
+            see ``laplace``.
+        passes: "exact" for as many backward passes as there are outputs; "sampled" for labels
+            drawn from the model; "signs" for random combinations. The latter two estimate the
+            output factors from ``probes`` passes, for many outputs. "summed" for random
+            combinations of all outputs of a batch, which needs ``structure="diagonal"``.
+        probes: The number of random passes for each batch; 1 where None, and 16 for "summed".
+        sharing: What KFAC does along axes that share weights: "expand" (rows as if they were
+            samples), "reduce" (their mean and sum), "exact" (no factors), or one of these for
+            each of "space" (positions of a map), "position" (other axes), "group" (things that
+            a group permutes), "component" (of vectors; "expand" or "exact") and "channel"
+            (blocks, each with an output factor of its own by default).
+        subset: Take so many samples at random, for all of them; None for all.
+        batch_size: Samples that go through the network together; a loader has its own.
+        seed: Of the subset and of random passes.
+        process_group: Add up over its processes, each with its own share of the data; None for
+            one process.
+
+    Raises:
+        TypeError: If ``sharing`` is neither a mode nor a map.
+        ValueError: If an option is unknown or out of range.
+
+    Example:
+        >>> from torch import nn
+        >>> from isotropy.evidence import laplace
+        >>> x, model = torch.randn(50, 3), nn.Linear(3, 1)
+        >>> data = x, x.sum(1)
+        >>> found = laplace(
+        ...     model, "regression", data, curvature=CurvatureOptions("full", subset=20)
+        ... )
+        >>> found.log_marginal_likelihood().shape
+        torch.Size([])
     """
 
     structure: Structure = "kronecker"
     passes: Passes = "exact"
     probes: int | None = None
-    sharing: SharingModes = field(default_factory=lambda: SharingModes.of("expand"))
+    sharing: Sharing = "expand"
+    subset: int | None = None
+    batch_size: int = 256
     seed: int = 0
-    create_graph: bool = False
+    process_group: torch.distributed.ProcessGroup | None = None
 
     def __post_init__(self) -> None:
+        for name in ("probes", "subset", "batch_size"):
+            value = getattr(self, name)
+            if isinstance(value, Integral) and not isinstance(value, bool):
+                object.__setattr__(self, name, int(value))
+        if isinstance(self.sharing, Mapping):
+            object.__setattr__(self, "sharing", dict(self.sharing))
         for name, kind in (("structure", Structure), ("passes", Passes)):
             value, known = getattr(self, name), get_args(kind)
             if value not in known:
@@ -47,6 +83,19 @@ class CurvatureOptions:
             raise ValueError(
                 f"expected structure='diagonal' with passes='summed', got {self.structure!r}"
             )
+        SharingModes.of(self.sharing)
+
+    @classmethod
+    def given(cls, curvature: CurvatureOptions | None) -> CurvatureOptions:
+        """What a caller asks for, or the defaults.
+
+        Raises:
+            TypeError: If it is something else.
+        """
+        if curvature is not None and not isinstance(curvature, cls):
+            got = type(curvature).__name__
+            raise TypeError(f"expected CurvatureOptions as curvature, got {got}")
+        return cls() if curvature is None else curvature
 
     @property
     def is_summed(self) -> bool:
@@ -59,3 +108,8 @@ class CurvatureOptions:
         if self.probes is None:
             return _SUMMED if self.is_summed else 1
         return self.probes
+
+    @property
+    def sharing_modes(self) -> SharingModes:
+        """What is done along each shared axis."""
+        return SharingModes.of(self.sharing)

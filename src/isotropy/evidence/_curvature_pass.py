@@ -37,24 +37,23 @@ class CurvaturePass:
         *,
         own: bool,
         options: CurvatureOptions,
+        create_graph: bool,
     ) -> None:
         self.model, self.likelihood, self.options = model, likelihood, options
-        self.own = own
+        self.own, self.create_graph = own, create_graph
         self.one_by_one = False
         self.parameters = {
-            name: p
-            if own or (options.create_graph and p.requires_grad)
-            else p.detach().requires_grad_()
+            name: p if own or (create_graph and p.requires_grad) else p.detach().requires_grad_()
             for name, p in parameters.items()
         }
 
-    def batches(self, data: Any, *, batch_size: int, subset: int | None) -> Batches:
+    def batches(self, data: Any) -> Batches:
         """The data, where and in the precision in which the parameters are."""
         like = next(iter(self.parameters.values()))
         return batches_of(
             data,
-            batch_size=batch_size,
-            subset=subset,
+            batch_size=self.options.batch_size,
+            subset=self.options.subset,
             generator=self.options.seed,
             device=like.device,
             dtype=like.dtype,
@@ -114,7 +113,7 @@ class CurvaturePass:
         outputs, operations = self._call(few)
         if not bool(outputs.isfinite().all()):
             return  # the likelihood says so, with the place
-        sharing, structure = self.options.sharing, self.options.structure
+        sharing, structure = self.options.sharing_modes, self.options.structure
         summed = self.options.is_summed
         if not summed:
             sharing.require_known(operations)
@@ -145,7 +144,7 @@ class CurvaturePass:
     def _add(self, sums: Sums, x: Tensor, y: Tensor, generator: torch.Generator) -> None:
         outputs, operations = self._call(x)
         statistics = self.likelihood.statistics(outputs, y)
-        graph = self.options.create_graph
+        graph = self.create_graph
         sums.statistics = sums.statistics + (statistics if graph else statistics.detach())
         sums.samples = sums.samples + x.shape[0]
         sums.class_counts = _added(sums.class_counts, self.likelihood.class_counts(outputs, y))
@@ -164,7 +163,7 @@ class CurvaturePass:
         noted = [o for o in operations if o.parameter in self.parameters]
         options = self.options
         return BatchCurvature(
-            sums, noted, self.parameters, samples, options.structure, options.sharing
+            sums, noted, self.parameters, samples, options.structure, options.sharing_modes
         )
 
     def _columns(self, outputs: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
@@ -181,7 +180,7 @@ class CurvaturePass:
 
         A GPU is quicker with many; a processor has nothing to gain from it.
         """
-        if self.one_by_one or self.options.create_graph or not outputs.is_cuda:
+        if self.one_by_one or self.create_graph or not outputs.is_cuda:
             return 1
         return max(1, _LARGEST_STACK // outputs.shape[0])
 
@@ -209,7 +208,7 @@ class CurvaturePass:
                 return
             except RuntimeError:  # memory, or an operation that cannot be batched
                 self.one_by_one = True
-        graph = self.options.create_graph
+        graph = self.create_graph
         for column in stack:
             found = torch.autograd.grad(
                 outputs, ends, column, retain_graph=True, create_graph=graph, allow_unused=True

@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.evidence._approximate import from_sums, prepared
-from isotropy.evidence._curvature_options import CurvatureOptions, Passes
+from isotropy.evidence._curvature_options import CurvatureOptions
 from isotropy.evidence._precision_groups import Groups, Precisions
-from isotropy.evidence._sharing import Sharing, SharingModes
-from isotropy.evidence._sums import Structure
 
 
+@moved_keywords(curvature=CurvatureOptions)
 def evidence_gradient(
     model: nn.Module,
     loss: Any,
@@ -27,14 +27,7 @@ def evidence_gradient(
     temperature: float | Tensor = 1.0,
     params: Mapping[str, Tensor] | None = None,
     groups: Groups = None,
-    structure: Structure = "kronecker",
-    passes: Passes = "exact",
-    probes: int | None = None,
-    sharing: Sharing = "expand",
-    subset: int | None = None,
-    batch_size: int = 256,
-    seed: int = 0,
-    process_group: torch.distributed.ProcessGroup | None = None,
+    curvature: CurvatureOptions | None = None,
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """The log evidence, and its gradient in parameters of layers that are hyperparameters.
 
@@ -54,14 +47,7 @@ def evidence_gradient(
         temperature: That of the likelihood.
         params: As for ``laplace``.
         groups: As for ``laplace``.
-        structure: As for ``laplace``.
-        passes: As for ``laplace``.
-        probes: As for ``laplace``.
-        sharing: As for ``laplace``.
-        subset: As for ``laplace``.
-        batch_size: As for ``laplace``.
-        seed: As for ``laplace``.
-        process_group: As for ``laplace``.
+        curvature: As for ``laplace``.
 
     Returns:
         The log evidence, and its gradient by name.
@@ -97,9 +83,10 @@ def evidence_gradient(
     names = list(dict.fromkeys(names))
     if not names:
         raise ValueError("expected at least one hyperparameter, got none")
-    plain = CurvatureOptions(structure, passes, probes, SharingModes.of(sharing), seed, False)
-    work = prepared(model, loss, params, names, plain)
-    batches = work.batches(data, batch_size=batch_size, subset=subset)
+    options = CurvatureOptions.given(curvature)
+    process_group = options.process_group
+    work = prepared(model, loss, params, names, options)
+    batches = work.batches(data)
     sums = work.run(batches)
     if process_group is not None:
         sums.add_up(process_group)
@@ -109,8 +96,7 @@ def evidence_gradient(
     value = found.log_marginal_likelihood(precisions, noise=noise, temperature=temperature)
     slopes = torch.autograd.grad(value, list(leaves.values()), allow_unused=True)
     slope_of = dict(zip(leaves, slopes, strict=True))
-    graph = CurvatureOptions(structure, passes, probes, SharingModes.of(sharing), seed, True)
-    second = prepared(model, loss, params, names, graph)
+    second = prepared(model, loss, params, names, options, create_graph=True)
     own = dict(second.model.named_parameters())
     total = {name: torch.zeros_like(own[name]) for name in names}
     reached = set()

@@ -2,137 +2,127 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from math import inf
 from numbers import Integral, Real
-from typing import Any, Literal, get_args
+from typing import Any, get_args
+
+import torch
 
 from isotropy.evidence._curvature_options import CurvatureOptions
 from isotropy.evidence._prior_updates import Schedule, Steps
-from isotropy.evidence._sharing import SharingModes
 
 _CURVATURE = ("structure", "passes", "probes", "sharing", "subset", "batch_size")
-_LEAST = {"epochs": 1, "batch_size": 1, "burn_in": 0, "every": 1}
-_POSITIVE = ("learning_rate", "hyper_learning_rate", "temperature")
-_GOLDEN = 0x9E3779B9  # odd: its multiples modulo 2**32 are all different
 
 
 @dataclass(frozen=True)
 class LearningOptions:
-    """The options of ``learn_priors`` that are plain values; see there.
+    """How ``learn_priors`` trains parameters and priors; numbers of numpy become Python's.
 
-    Numbers of numpy become those of Python.
+    Args:
+        optimiser: Called with the parameters and ``lr=learning_rate``: a class of
+            ``torch.optim``, or ``partial(torch.optim.SGD, momentum=0.9)``; Adam where None.
+            Where paths can do each other's work, momentum follows the exchange sooner. There
+            must be no weight decay, which would be another prior.
+        schedule: "cosine" to let the rate fall to zero step by step, or "constant".
+        burn_in: After how many epochs the priors are updated first; after ``every`` where 0.
+            After the last epoch they are not, for the parameters could not follow: with no more
+            epochs than ``burn_in`` the priors stay as given.
+        every: After how many more epochs each time.
+        steps: Steps of Adam on the log precisions for each approximation; or "best" to set them
+            to the ``best_precisions`` of each, without rate or schedule. That takes few updates
+            where parameters are near their mode, and may drop groups too soon where not.
+        hyper_learning_rate: Of what the evidence learns.
+        hyper_schedule: As ``schedule``, over all these steps.
+        curvature: How each approximation is computed; its seed follows from that of the call,
+            and there is one process.
+        cuda_graph: Capture a training step on a GPU once and replay it: several times as quick
+            for small networks. The network has to do the same for every batch, by means of
+            tensors alone.
+        checkpoint: A file in which the state is kept now and then and whenever the training
+            stops. The same call goes on from there, to the same result as if it had not stopped
+            (on a processor to the last bit; augmentation has to draw from torch's generators).
+            Data sets are known by length, first and last item, streams by their kind alone, the
+            network by ``str(model)`` and its shapes: see to it that the rest is the same.
+        resume_changed: Whether to go on from a checkpoint of a run with other rates, schedules,
+            epochs or curvature: after a divergence, the same call with a smaller learning rate.
 
     Raises:
-        TypeError: If the curvature options are no map, or the seed is no whole number.
-        ValueError: If one is out of range or unknown.
+        TypeError: If the curvature is no ``CurvatureOptions``.
+        ValueError: If an option is out of range or unknown.
 
     Example:
-        >>> LearningOptions(epochs=22).estimates
-        [10, 15, 20]
-        >>> LearningOptions(epochs=10).estimates
-        []
+        >>> from torch import nn
+        >>> from isotropy.evidence import learn_priors
+        >>> x = torch.randn(20, 2)
+        >>> often = LearningOptions(burn_in=2, every=1)
+        >>> found = learn_priors(
+        ...     nn.Linear(2, 1), "regression", (x, x.sum(1)), epochs=5, learning=often
+        ... )
+        >>> [estimate.epoch for estimate in found.history]
+        [2, 3, 4, 5]
     """
 
-    epochs: int = 100
-    batch_size: int = 128
-    learning_rate: float = 1e-3
+    optimiser: Callable[..., torch.optim.Optimizer] | None = None
     schedule: Schedule = "cosine"
     burn_in: int = 10
     every: int = 5
     steps: Steps = 20
     hyper_learning_rate: float = 0.1
     hyper_schedule: Schedule = "cosine"
-    noise: float | Literal["learn"] | None = "learn"
-    temperature: float = 1.0
-    curvature: Mapping[str, Any] = field(default_factory=dict)
-    seed: int = 0
+    curvature: CurvatureOptions = field(default_factory=CurvatureOptions)
     cuda_graph: bool = False
+    checkpoint: str | os.PathLike[str] | None = None
+    resume_changed: bool = False
 
     def __post_init__(self) -> None:
-        for name, least in _LEAST.items():
-            self._set(name, _whole(name, getattr(self, name), least))
-        if not _is(self.steps, "best"):
-            self._set("steps", _whole("steps", self.steps, 0, ", or 'best'"))
-        for name in _POSITIVE:
-            self._set(name, _positive(name, getattr(self, name)))
-        if isinstance(self.noise, str) and self.noise != "learn":
-            raise ValueError(f"expected a number, None or 'learn' as noise, got {self.noise!r}")
-        if self.noise is not None and not isinstance(self.noise, str):
-            self._set("noise", _positive("noise", self.noise))
+        self._set("burn_in", whole("burn_in", self.burn_in, 0))
+        self._set("every", whole("every", self.every, 1))
+        if not (isinstance(self.steps, str) and self.steps == "best"):
+            self._set("steps", whole("steps", self.steps, 0, ", or 'best'"))
+        self._set("hyper_learning_rate", positive("hyper_learning_rate", self.hyper_learning_rate))
         for name in ("schedule", "hyper_schedule"):
             if getattr(self, name) not in get_args(Schedule):
                 known = " or ".join(map(repr, get_args(Schedule)))
                 raise ValueError(f"expected as {name} {known}, got {getattr(self, name)!r}")
         self._set("curvature", _curvature(self.curvature))
-        if isinstance(self.seed, bool) or not isinstance(self.seed, Integral):
-            raise TypeError(f"expected a whole number as the seed, got {self.seed!r}")
-        if not 0 <= self.seed < 2**64:
-            raise ValueError(f"expected a seed in [0, 2**64), got {self.seed}")
-        self._set("seed", int(self.seed))
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)  # frozen for everybody else
 
-    @property
-    def estimates(self) -> list[int]:
-        """After which epochs the priors are updated; there is always another epoch to follow."""
-        return list(range(self.burn_in or self.every, self.epochs, self.every))
 
-    @property
-    def curvature_options(self) -> CurvatureOptions:
-        """Those of a pass over data."""
-        given = self.curvature
-        return CurvatureOptions(
-            given.get("structure", "kronecker"),
-            given.get("passes", "exact"),
-            given.get("probes"),
-            SharingModes.of(given.get("sharing", "expand")),
-            self.seed,
-        )
-
-    def seed_after(self, epoch: int) -> int:
-        """The seed of the approximation after an epoch, another one for each.
-
-        Example:
-            >>> options = LearningOptions()
-            >>> len({options.seed_after(epoch) % 2**32 for epoch in range(1000)})
-            1000
-        """
-        return (self.seed + epoch * _GOLDEN) % 2**64
-
-    def to_json(self) -> dict[str, Any]:
-        """All of them, of what JSON knows."""
-        return asdict(self)
-
-
-def _is(value: Any, word: str) -> bool:
-    return isinstance(value, str) and value == word
-
-
-def _whole(name: str, value: Any, least: int, other: str = "") -> int:
+def whole(name: str, value: Any, least: int, other: str = "") -> int:
+    """A whole number that is large enough, as Python's."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"expected {name} of at least {least}{other}, got {value!r}")
     return int(value)
 
 
-def _positive(name: str, value: Any) -> float:
+def positive(name: str, value: Any) -> float:
+    """A positive finite number, as Python's."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < inf:
         raise ValueError(f"expected a positive number as {name}, got {value!r}")
     return float(value)
 
 
-def _curvature(given: Any) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise TypeError(f"expected a map of options as curvature, got {type(given).__name__}")
-    for name in given:
+def plain_curvature(curvature: CurvatureOptions) -> dict[str, Any]:
+    """Those of the options that are not the default, of what JSON knows.
+
+    Example:
+        >>> plain_curvature(CurvatureOptions("diagonal", subset=5))
+        {'structure': 'diagonal', 'subset': 5}
+    """
+    given = {part.name: (getattr(curvature, part.name), part.default) for part in fields(curvature)}
+    return {name: value for name, (value, default) in given.items() if value != default}
+
+
+def _curvature(given: Any) -> CurvatureOptions:
+    """The options, checked: those that ``learn_priors`` sets itself are left alone."""
+    # a map is what the keyword of learn_priors took, until version 0.2
+    is_map = isinstance(given, Mapping)
+    for name in given if is_map else plain_curvature(CurvatureOptions.given(given)):
         if name not in _CURVATURE:
             raise ValueError(f"expected curvature options of {', '.join(_CURVATURE)}, got {name!r}")
-    plain: dict[str, Any] = {}
-    for name, value in given.items():
-        whole = isinstance(value, Integral) and not isinstance(value, bool)
-        plain[name] = int(value) if whole else value
-    if isinstance(plain.get("sharing"), Mapping):
-        plain["sharing"] = dict(plain["sharing"])
-    return plain
+    return CurvatureOptions(**given) if is_map else CurvatureOptions.given(given)

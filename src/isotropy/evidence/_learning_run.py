@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +17,7 @@ from isotropy.evidence._best_precisions import residual_sums
 from isotropy.evidence._evidence_gradient import evidence_gradient
 from isotropy.evidence._laplace import Laplace
 from isotropy.evidence._learning_checkpoint import LearningCheckpoint, LearningState, model_identity
-from isotropy.evidence._learning_options import LearningOptions
+from isotropy.evidence._learning_plan import LearningPlan
 from isotropy.evidence._map_training import (
     MapTraining,
     counts_of,
@@ -29,13 +28,13 @@ from isotropy.evidence._map_training import (
 )
 from isotropy.evidence._path_priors import PathPriors, prior_lengths
 from isotropy.evidence._precision_groups import (
-    Groups,
     Precisions,
     groups_of,
     path_groups,
     precision_of,
 )
 from isotropy.evidence._prior_history import LearnedPriors, PriorEstimate, unsettled
+from isotropy.evidence._prior_options import PriorOptions
 from isotropy.evidence._prior_updates import HyperparameterUpdates, PriorUpdates
 from isotropy.evidence._training_state import (
     Randomness,
@@ -51,13 +50,6 @@ from isotropy.evidence._training_state import (
 _FEW = 4  # samples for a trial of the curvature before training begins
 
 
-class Resume(NamedTuple):
-    """From which checkpoint a run goes on, and whether also from one of other options."""
-
-    checkpoint: str | os.PathLike[str] | None
-    changed: bool
-
-
 class LearningRun:
     """Everything that takes part in one call of ``learn_priors``; arguments as there.
 
@@ -71,21 +63,14 @@ class LearningRun:
         model: nn.Module,
         loss: Any,
         data: Any,
-        options: LearningOptions,
-        *,
-        optimiser: Callable[..., torch.optim.Optimizer],
-        groups: Groups,
-        precisions: Precisions | None,
-        hyperparameters: Iterable[str],
-        evidence_data: Any,
-        resume: Resume,
+        options: LearningPlan,
+        priors: PriorOptions,
     ) -> None:
         require_one_process(model)
-        self.resume_changed = resume.changed
+        evidence_data = data if priors.evidence_data is None else priors.evidence_data
         self.model, self.options, self.evidence_data = model, options, evidence_data
-        one = isinstance(hyperparameters, str)
-        names = [str(hyperparameters)] if one else list(dict.fromkeys(hyperparameters))
-        self.work = prepared(model, loss, None, names, options.curvature_options)
+        names = _each_once(priors.hyperparameters)
+        self.work = prepared(model, loss, None, names, options.curvature_after(0))
         bare, parameters = self.work.model, self.work.parameters
         self.likelihood = self.work.likelihood
         gaussian = self.likelihood.has_noise
@@ -98,6 +83,7 @@ class LearningRun:
                 raise ValueError(
                     f"expected hyperparameters that require gradients, got {name}, which is frozen"
                 )
+        groups, precisions = priors.groups, priors.precisions
         if groups is None:
             groups = {n: group for n, group in path_groups(bare).items() if n in parameters}
         self.groups = groups_of(parameters, groups)
@@ -115,6 +101,7 @@ class LearningRun:
         self.hyperparameters = HyperparameterUpdates({name: own[name] for name in names}, options)
         like = next(iter(parameters.values()))
         self.source = shuffled(data, options.batch_size, make_generator(options.seed))
+        optimiser = torch.optim.Adam if options.optimiser is None else options.optimiser
         self.training = MapTraining(
             model,
             self.likelihood,
@@ -135,7 +122,7 @@ class LearningRun:
             self.randomness,
         )
         self.checkpoint: LearningCheckpoint | None = None
-        if resume.checkpoint is not None:
+        if options.checkpoint is not None:
             about = {
                 "model": model_identity(bare) | _lengths_identity(lengths),
                 "loss": self.likelihood.name,
@@ -147,7 +134,7 @@ class LearningRun:
             }
             held = {"data": data, "evidence_data": evidence_data}
             self.checkpoint = LearningCheckpoint(
-                resume.checkpoint, about, held, may_differ=resume.changed
+                options.checkpoint, about, held, may_differ=options.resume_changed
             )
         self._warned: set[str] = set()
 
@@ -158,7 +145,7 @@ class LearningRun:
             self._try_curvature()
             if self.checkpoint is not None:
                 self.checkpoint.load_into(state)
-                if self.resume_changed and state.epoch >= epochs:
+                if self.options.resume_changed and state.epoch >= epochs:
                     raise ValueError(
                         f"expected a run to go on with, got one that has done all {epochs} epochs "
                         "in the checkpoint: ask for more epochs, or take another file"
@@ -183,10 +170,7 @@ class LearningRun:
 
     def _try_curvature(self) -> None:
         """Find out before training whether the evidence can be computed at all."""
-        given = self.options.curvature
-        size, subset = given.get("batch_size", 256), given.get("subset")
-        batches = self.work.batches(self.evidence_data, batch_size=size, subset=subset)
-        for x, y in batches:
+        for x, y in self.work.batches(self.evidence_data):
             self.work.run(Batches([(x[:_FEW], y[:_FEW])]))
             arrays = whole_arrays(self.evidence_data)
             self.priors.begin_noise(y if arrays is None else arrays[1])
@@ -238,8 +222,7 @@ class LearningRun:
                 noise=estimate.noise,
                 temperature=self.options.temperature,
                 groups=self.groups,
-                seed=self.options.seed_after(epoch),
-                **self.options.curvature,
+                curvature=self.options.curvature_after(epoch),
             )
         for name, slope in gradient.items():
             if not bool(slope.isfinite().all()):
@@ -254,8 +237,7 @@ class LearningRun:
                 self.evidence_data,
                 hyperparameters=list(self.hyperparameters.parameters),
                 groups=self.groups,
-                seed=self.options.seed_after(epoch),
-                **self.options.curvature,
+                curvature=self.options.curvature_after(epoch),
             )
 
     def _estimate(self, epoch: int, loss: float, found: Laplace) -> PriorEstimate:
@@ -289,6 +271,10 @@ class LearningRun:
             tuple(state.losses),
             found,
         )
+
+
+def _each_once(names: Iterable[str]) -> list[str]:
+    return [names] if isinstance(names, str) else list(dict.fromkeys(names))
 
 
 def _lengths_identity(lengths: Mapping[str, Tensor]) -> dict[str, str]:

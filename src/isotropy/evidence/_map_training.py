@@ -15,7 +15,7 @@ from torch.utils.data import Dataset as MapStyle
 from isotropy.data import Dataset
 from isotropy.evidence._batches import Batches, batches_of
 from isotropy.evidence._graphed_gradient import GraphedGradient
-from isotropy.evidence._learning_options import LearningOptions
+from isotropy.evidence._learning_plan import LearningPlan
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._loaders import loader_of
 from isotropy.evidence._prior_pull import PriorPull
@@ -37,7 +37,7 @@ class MapTraining:
         groups: Mapping[str, str],
         batches: Batches,
         optimiser: torch.optim.Optimizer,
-        options: LearningOptions,
+        options: LearningPlan,
         *,
         hyperparameters: Sequence[Tensor] = (),
         lengths: Mapping[str, Tensor] | None = None,

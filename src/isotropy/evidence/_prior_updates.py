@@ -13,7 +13,7 @@ from isotropy.evidence._best_precisions import LIMITS, best_precisions
 from isotropy.evidence._laplace import Laplace
 
 if TYPE_CHECKING:
-    from isotropy.evidence._learning_options import LearningOptions
+    from isotropy.evidence._learning_plan import LearningPlan
 
 Schedule: TypeAlias = Literal["cosine", "constant"]
 Steps: TypeAlias = int | Literal["best"]
@@ -35,7 +35,7 @@ class PriorUpdates:
     def __init__(
         self,
         start: Mapping[str, float],
-        options: LearningOptions,
+        options: LearningPlan,
         *,
         noise: float | None,
         learns_noise: bool,
@@ -138,7 +138,7 @@ class PriorUpdates:
 class HyperparameterUpdates:
     """Adam on parameters of layers along the gradient of the evidence."""
 
-    def __init__(self, parameters: Mapping[str, Tensor], options: LearningOptions) -> None:
+    def __init__(self, parameters: Mapping[str, Tensor], options: LearningPlan) -> None:
         self.parameters = dict(parameters)
         self._rate, self._schedule = options.hyper_learning_rate, options.hyper_schedule
         values = list(parameters.values())

@@ -53,12 +53,13 @@ def plot_layers(result: LayerwiseResult, path: str | Path) -> Path:
         >>> import tempfile
         >>> import torch
         >>> from torch import nn
-        >>> from isotropy.discovery.layerwise import learn_layers
+        >>> from isotropy.discovery.layerwise import LayerLearningOptions, learn_layers
         >>> from isotropy.nn import MapLinear, PathSum
         >>> paths = {"fc": MapLinear(1, 2, 4), "conv": nn.Conv2d(1, 2, 3, padding=1)}
         >>> model = nn.Sequential(PathSum(paths), nn.ReLU(), nn.Flatten(), nn.Linear(32, 2))
         >>> x, y = torch.randn(20, 1, 4, 4), torch.arange(20) % 2
-        >>> found = learn_layers(x, y, model=model, epochs=3, burn_in=1, every=1)
+        >>> often = LayerLearningOptions(burn_in=1, every=1)
+        >>> found = learn_layers(x, y, model=model, epochs=3, learning=often)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     plot_layers(found, f"{folder}/layers.png").name
         'layers.png'

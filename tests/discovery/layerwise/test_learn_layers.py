@@ -10,9 +10,14 @@ from torch import Tensor, nn
 
 from isotropy._run import Step, json_text
 from isotropy.data import standardised
-from isotropy.discovery.layerwise import LayerwiseResult, learn_layers
+from isotropy.discovery.layerwise import (
+    LayerLearningOptions,
+    LayerwiseResult,
+    NetworkOptions,
+    learn_layers,
+)
 from isotropy.discovery.layerwise._learn_layers import made_network
-from isotropy.evidence import laplace
+from isotropy.evidence import LearningOptions, laplace
 from isotropy.nn import FactoredLinear, PathSum, SparseConv2d, SparseLinear, lengthscales
 
 SIDE = 6
@@ -40,7 +45,13 @@ def pooled_net(channels: int = 1, outputs: int = 2) -> nn.Sequential:
     return nn.Sequential(layer, *head)
 
 
-SHORT: dict[str, Any] = {"epochs": 4, "burn_in": 1, "every": 1, "batch_size": 8, "steps": 3}
+def short_run(**more: Any) -> dict[str, Any]:
+    """Options of a short run, with more of how it learns."""
+    learning = LayerLearningOptions(**{"burn_in": 1, "every": 1, "steps": 3, **more})
+    return {"epochs": 4, "batch_size": 8, "learning": learning}
+
+
+SHORT = short_run()
 
 
 @pytest.mark.parametrize(
@@ -55,7 +66,7 @@ def test_layers_find_the_type_that_the_task_has(at_a_place: bool, kind: str) -> 
         epochs=80,
         learning_rate=0.1,
         batch_size=50,
-        hyper_learning_rate=0.4,
+        learning=LayerLearningOptions(hyper_learning_rate=0.4),
     )
     assert found.types["0"].kind == kind
     assert found.types["0"].paths[kind] > 0.9
@@ -153,8 +164,8 @@ def test_augmentation_is_for_training_alone() -> None:
         seen.append(images)
         return images.roll(int(torch.randint(SIDE, ())), 2)
 
-    plain = learn_layers(x, y, model=pooled_net(), augment=lambda x: x, **SHORT)
-    found = learn_layers(x, y, model=pooled_net(), augment=augment, **SHORT)
+    plain = learn_layers(x, y, model=pooled_net(), **short_run(augment=lambda x: x))
+    found = learn_layers(x, y, model=pooled_net(), **short_run(augment=augment))
     assert found.learned.losses != plain.learned.losses
     once = torch.cat(seen[-3:])  # three batches of eight: every image, standardised
     assert torch.allclose(once.flatten(1).sort(0)[0], standard.flatten(1).sort(0)[0], atol=1e-6)
@@ -182,22 +193,30 @@ def test_a_run_that_stopped_goes_on(tmp_path: Path, augmented: bool) -> None:
         return images.flip(3) if torch.rand(()) < 0.5 else images
 
     x, y = patterns(24, 0, at_a_place=False)
-    options = SHORT | {"augment": flipped if augmented else None}
-    whole = learn_layers(x, y, model=pooled_net(), **options)
+    augmentation = {"augment": flipped if augmented else None}
+    whole = learn_layers(x, y, model=pooled_net(), **short_run(**augmentation))
     file = tmp_path / "state"
     with pytest.raises(Stop):
-        learn_layers(x, y, model=pooled_net(), checkpoint=file, progress=stop_after(2), **options)
-    found = learn_layers(x, y, model=pooled_net(), checkpoint=file, **options)
+        learn_layers(
+            x,
+            y,
+            model=pooled_net(),
+            progress=stop_after(2),
+            **short_run(checkpoint=file, **augmentation),
+        )
+    found = learn_layers(x, y, model=pooled_net(), **short_run(checkpoint=file, **augmentation))
     assert found.history == whole.history
     assert found.types == whole.types
     # once more with the network that is trained already
-    again = learn_layers(x, y, model=found.model, checkpoint=file, **options)
+    again = learn_layers(x, y, model=found.model, **short_run(checkpoint=file, **augmentation))
     assert again.types == whole.types
     with pytest.raises(ValueError, match=r"expected a checkpoint of the same precisions, got one"):
-        learn_layers(x, y, model=pooled_net(), checkpoint=file, hold_back=None, **options)
+        learn_layers(
+            x, y, model=pooled_net(), **short_run(checkpoint=file, hold_back=None, **augmentation)
+        )
     other = nn.Sequential(*pooled_net(), nn.Linear(2, 2))
     with pytest.raises(ValueError, match=r"expected a checkpoint of the same model"):
-        learn_layers(x, y, model=other, checkpoint=file, **options)
+        learn_layers(x, y, model=other, **short_run(checkpoint=file, **augmentation))
 
 
 def test_divergence_leaves_the_last_epoch() -> None:
@@ -211,7 +230,14 @@ def test_divergence_leaves_the_last_epoch() -> None:
 
 def test_the_network_of_the_paper() -> None:
     x, y = torch.rand(8, 2, 9, 7), torch.arange(8) % 2
-    found = learn_layers(x, y, alpha=1, epochs=2, burn_in=1, batch_size=4)
+    found = learn_layers(
+        x,
+        y,
+        epochs=2,
+        batch_size=4,
+        network=NetworkOptions(alpha=1),
+        learning=LayerLearningOptions(burn_in=1),
+    )
     assert list(found.types) == [f"layers.{k}" for k in range(8)]
     assert all(list(layer.paths) == ["factored", "conv"] for layer in found.types.values())
     assert [shares.epoch for shares in found.history] == [1, 2]
@@ -222,7 +248,7 @@ def test_the_network_depends_on_the_seed_alone() -> None:
     def weights(seed: int, of_the_user: int) -> Tensor:
         torch.manual_seed(of_the_user)
         state = torch.get_rng_state()
-        model = made_network(1, 2, ("factored", "conv"), 1, 32, "p4", seed)
+        model = made_network(1, 2, NetworkOptions(alpha=1), seed)
         assert torch.equal(torch.get_rng_state(), state)
         return nn.utils.parameters_to_vector(model.parameters())
 
@@ -266,13 +292,15 @@ def test_bad_models_and_options(short: LayerwiseResult) -> None:
     with pytest.raises(ValueError, match=r"expected weights in paths of a PathSum .* got none"):
         learn_layers(x, y, model=frozen, **SHORT)
     with pytest.raises(ValueError, match=r"size that can be halved five times .*, got 16"):
-        learn_layers(x, y, size=16, **SHORT)
+        learn_layers(x, y, network=NetworkOptions(size=16), **SHORT)
     with pytest.raises(ValueError, match=r"expected paths of fc, .*, got 'dense'"):
-        learn_layers(x, y, paths=("dense",), alpha=1, **SHORT)
+        learn_layers(x, y, network=NetworkOptions(paths=("dense",), alpha=1), **SHORT)
     with pytest.raises(TypeError, match=r"a batch of images as augment, got str"):
-        learn_layers(x, y, model=pooled_net(), augment="flip", **SHORT)
+        learn_layers(x, y, model=pooled_net(), **short_run(augment="flip"))
     with pytest.raises(ValueError, match=r"augmented images of shape \(8, 1, 6, 6\), got \(8, 1,"):
-        learn_layers(x, y, model=pooled_net(), augment=lambda x: x[..., :2], **SHORT)
+        learn_layers(x, y, model=pooled_net(), **short_run(augment=lambda x: x[..., :2]))
+    with pytest.raises(TypeError, match=r"expected LayerLearningOptions as learning, got Learn"):
+        learn_layers(x, y, model=pooled_net(), learning=LearningOptions())  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"expected images of 1 channels, got 2"):
         short.predict(torch.zeros(3, 2, 6, 6))
 
@@ -282,10 +310,18 @@ def test_lengthscales_are_learned_by_a_word() -> None:
     sparse = {"fc": SparseLinear(1, 4, SIDE), "conv": SparseConv2d(1, 4)}
     model = nn.Sequential(PathSum(sparse), *list(pooled_net())[1:])
     before = {name: float(model.get_parameter(name).detach()) for name in lengthscales(model)}
-    learn_layers(x, y, model=model, hyperparameters="lengthscales", **SHORT)
+    learn_layers(x, y, model=model, **short_run(hyperparameters="lengthscales"))
     after = {name: float(model.get_parameter(name).detach()) for name in lengthscales(model)}
     moved = {name for name in before if before[name] != after[name]}
     assert set(lengthscales(model, SparseLinear)) <= moved
     assert all(model.get_parameter(name).requires_grad for name in before)
     with pytest.raises(ValueError, match=r"expected a model with SparseLinear layers to learn le"):
-        learn_layers(x, y, model=pooled_net(), hyperparameters=["lengthscales"], **SHORT)
+        learn_layers(x, y, model=pooled_net(), **short_run(hyperparameters=["lengthscales"]))
+
+
+def test_keywords_that_became_options_still_work(short: LayerwiseResult) -> None:
+    x, y = patterns(24, 0, at_a_place=False)
+    old: Any = {"epochs": 4, "batch_size": 8, "burn_in": 1, "every": 1, "steps": 3}
+    with pytest.warns(DeprecationWarning, match=r"learning=LayerLearningOptions\("):
+        found = learn_layers(x, y, model=pooled_net(), **old)
+    assert found.history == short.history

@@ -7,14 +7,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import torch
-
 from isotropy._run import Step
 from isotropy.discovery.images._image_data import ImageData
 from isotropy.discovery.images._image_motions import SHIFTS, TURNS
 from isotropy.discovery.images._image_network import DEPTH, ImageNetwork, ImagePath, working_grid
 from isotropy.discovery.images._image_predictors import FREE, made_image_network, network_spec
-from isotropy.discovery.layerwise import LayerType, LayerwiseResult, learn_layers
+from isotropy.discovery.layerwise import (
+    LayerLearningOptions,
+    LayerType,
+    LayerwiseResult,
+    learn_layers,
+)
+from isotropy.evidence import CurvatureOptions
 
 _ROWS = 700
 _EPOCHS, _BURN_IN, _EVERY = 24, 8, 4
@@ -204,11 +208,11 @@ def _learned_types(
         epochs=_EPOCHS,
         batch_size=_BATCH,
         learning_rate=_RATE,
-        optimiser=torch.optim.Adam,
-        burn_in=_BURN_IN,
-        every=_EVERY,
-        steps="best",
-        curvature={"subset": min(_CURVATURE_ROWS, len(data.x))},
+        learning=LayerLearningOptions(
+            burn_in=_BURN_IN,
+            every=_EVERY,
+            curvature=CurvatureOptions(subset=min(_CURVATURE_ROWS, len(data.x))),
+        ),
         seed=seed,
         progress=report,
     )

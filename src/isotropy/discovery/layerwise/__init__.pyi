@@ -1,4 +1,5 @@
 from isotropy.discovery.layerwise._augmented_batches import AugmentedBatches
+from isotropy.discovery.layerwise._layer_options import LayerLearningOptions, NetworkOptions
 from isotropy.discovery.layerwise._layer_types import LayerType, layer_table, layer_types
 from isotropy.discovery.layerwise._layerwise_result import LayerwiseResult
 from isotropy.discovery.layerwise._learn_layers import learn_layers
@@ -9,8 +10,10 @@ from isotropy.discovery.layerwise._starting_precisions import (
 
 __all__ = [
     "AugmentedBatches",
+    "LayerLearningOptions",
     "LayerType",
     "LayerwiseResult",
+    "NetworkOptions",
     "begin_with_strict_paths",
     "layer_table",
     "layer_types",

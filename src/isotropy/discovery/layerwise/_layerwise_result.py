@@ -51,7 +51,7 @@ class LayerwiseResult:
         units: What images go through before the network.
 
     Example:
-        >>> from isotropy.discovery.layerwise import learn_layers
+        >>> from isotropy.discovery.layerwise import LayerLearningOptions, learn_layers
         >>> from isotropy.nn import MapLinear, PathSum
         >>> paths = {
         ...     "fc": MapLinear(1, 2, 4),
@@ -59,7 +59,8 @@ class LayerwiseResult:
         ... }
         >>> model = nn.Sequential(PathSum(paths), nn.ReLU(), nn.Flatten(), nn.Linear(32, 2))
         >>> x, y = torch.randn(40, 1, 4, 4), torch.arange(40) % 2
-        >>> found = learn_layers(x, y, model=model, epochs=6, burn_in=2, every=2)
+        >>> often = LayerLearningOptions(burn_in=2, every=2)
+        >>> found = learn_layers(x, y, model=model, epochs=6, learning=often)
         >>> print(*(shares.epoch for shares in found.history))
         2 4 6
         >>> found.types["0"].kind in ("fc", "conv")

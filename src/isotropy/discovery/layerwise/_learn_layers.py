@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback, evaluation_mode, generator
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.discovery.layerwise._augmented_batches import AugmentedBatches
 from isotropy.discovery.layerwise._class_labels import class_places, require_labels
 from isotropy.discovery.layerwise._image_units import ImageUnits
+from isotropy.discovery.layerwise._layer_options import LayerLearningOptions, NetworkOptions
 from isotropy.discovery.layerwise._layer_types import (
     bare,
     layer_types,
@@ -24,45 +26,24 @@ from isotropy.discovery.layerwise._starting_precisions import (
     begin_with_strict_paths,
     starting_precisions,
 )
-from isotropy.evidence import EffectiveParameters, LearnedPriors, learn_priors
+from isotropy.evidence import EffectiveParameters, LearnedPriors, PriorOptions, learn_priors
 from isotropy.nn import LayerwiseNetwork, SparseLinear, lengthscales
-
-Path: TypeAlias = Literal["fc", "factored", "sparse_fc", "conv", "sparse_conv", "group_conv"]
-Form: TypeAlias = Literal["full", "separable", "depthwise", "pointwise"]
-Basis: TypeAlias = Literal["normalised", "interpolating", "plain"]
 
 _LENGTHSCALES = "lengthscales"
 
 
+@moved_keywords(network=NetworkOptions, learning=LayerLearningOptions)
 def learn_layers(
     x: Any,
     y: Any,
     *,
     model: nn.Module | None = None,
-    paths: Sequence[Path] = ("factored", "conv"),
-    alpha: int = 10,
-    size: int = 32,
-    group: Literal["p4", "p4m"] = "p4",
-    form: Form = "pointwise",
-    basis: Basis | None = None,
+    network: NetworkOptions | None = None,
     epochs: int = 100,
     batch_size: int = 128,
     learning_rate: float = 0.002,
-    optimiser: Callable[..., torch.optim.Optimizer] | None = None,
-    schedule: Literal["cosine", "constant"] = "cosine",
-    burn_in: int = 5,
-    every: int = 5,
-    steps: int | Literal["best"] = "best",
-    hold_back: float | None = 10.0,
-    hyper_learning_rate: float = 0.1,
-    hyper_schedule: Literal["cosine", "constant"] = "cosine",
-    hyperparameters: Iterable[str] = (),
-    augment: Callable[[Tensor], Tensor] | None = None,
-    curvature: Mapping[str, Any] | None = None,
+    learning: LayerLearningOptions | None = None,
     seed: int = 0,
-    device: torch.device | str | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    resume_changed: bool = False,
     progress: ProgressCallback | None = None,
 ) -> LayerwiseResult:
     """Train an image classifier whose layers find out which symmetry each of them should have.
@@ -80,37 +61,13 @@ def learn_layers(
         x: Images, shape (n, channels, height, width): uint8, or floats. Channels are standardised.
         y: Labels, whole numbers of shape (n,).
         model: A network with ``PathSum`` layers, trained in place, that takes images of the size
-            of ``x``; where None, a ``LayerwiseNetwork``, to which the next six options belong.
-        paths: Its paths.
-        alpha: Its width α.
-        size: The size it takes, to which images are resized.
-        group: The group of its "group_conv" path.
-        form: The form of that, as for ``GroupConv2d``.
-        basis: The kind of the bases of its sparse paths, as for ``RadialBasis``.
-        epochs: As all that follow but ``augment`` and ``device``, see ``learn_priors``.
+            of ``x``; where None, a ``LayerwiseNetwork``.
+        network: The options of that, where there is no model.
+        epochs: How often to go through the images.
         batch_size: Images in a training batch.
         learning_rate: Of the weights.
-        optimiser: Of the weights; Adam where None.
-        schedule: Of the learning rate.
-        burn_in: After how many epochs the priors are updated first.
-        every: After how many more epochs each time.
-        steps: Steps on the priors for each approximation, or "best".
-        hold_back: How much narrower than their initial draw the priors of all but the most
-            symmetric paths begin (first "group_conv", then convolutions, then the rest): the
-            evidence opens those that the data need. In a network made here the others begin with
-            the gain of all. None to begin at what the paths carry, or 1, as published; paths that
-            have learned the training data by heart are then hard to close.
-        hyper_learning_rate: Of what the evidence learns.
-        hyper_schedule: Of that rate.
-        hyperparameters: Parameters that the evidence learns, one step for each approximation;
-            "lengthscales" for all those of ``SparseLinear`` layers.
-        augment: Changes a batch of standardised images at random, as training sees them; has to
-            draw from torch's generators. The evidence is that of images as they are.
-        curvature: Options of ``laplace``, such as ``{"subset": 1000}``.
+        learning: How weights and priors are trained, from where on, and on which device.
         seed: Of the network made here, the order of images, subsets and random passes.
-        device: Where to train; where None, where the model is.
-        checkpoint: A file from which the same call goes on.
-        resume_changed: Whether it goes on with other rates, schedules or epochs, too.
         progress: Called after every epoch.
 
     Returns:
@@ -142,36 +99,36 @@ def learn_layers(
         >>> found.types["0"].kind
         'conv'
     """
-    one = isinstance(hyperparameters, str)
-    asked = [str(hyperparameters)] if one else list(hyperparameters)
-    units = ImageUnits.of(x, size if model is None else None)
+    network = NetworkOptions() if network is None else network
+    learning = LayerLearningOptions() if learning is None else learning
+    if not isinstance(learning, LayerLearningOptions):
+        raise TypeError(f"expected LayerLearningOptions as learning, got {type(learning).__name__}")
+    units = ImageUnits.of(x, network.size if model is None else None)
     images = units(x)
     labels = require_labels(y, len(images))
     if model is None:
         classes, targets = class_places(labels)
-        net: nn.Module = made_network(
-            units.channels, len(classes), paths, alpha, size, group, seed, form, basis
-        )
-        if hold_back is not None:
+        net: nn.Module = made_network(units.channels, len(classes), network, seed)
+        if learning.hold_back is not None:
             begin_with_strict_paths(net)
     elif isinstance(model, nn.Module):
         net = model
     else:
         raise TypeError(f"expected a torch module as the model, got {type(model).__name__}")
-    beside = _named(net, asked)
+    beside = _named(net, learning.hyperparameters)
     tensors = _learned_tensors(net, beside)
     weights = path_weights(net, tensors)  # before the training, which is long
-    start = starting_precisions(net, tensors, hold_back)
-    if device is not None:
-        net.to(device)
+    start = starting_precisions(net, tensors, learning.hold_back)
+    if learning.device is not None:
+        net.to(learning.device)
     like = next(net.parameters())
     images = images.to(like)
     if model is not None:
         classes, targets = class_places(labels, _outputs(net, images))
     whole = images, targets.cpu()  # looking at labels would make a GPU wait
     data: Any = whole
-    if augment is not None:
-        data = AugmentedBatches(*whole, batch_size, augment, generator(seed))
+    if learning.augment is not None:
+        data = AugmentedBatches(*whole, batch_size, learning.augment, generator(seed))
     learned = learn_priors(
         net,
         "classification",
@@ -179,22 +136,11 @@ def learn_layers(
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
-        optimiser=optimiser,
-        schedule=schedule,
-        burn_in=burn_in,
-        every=every,
-        steps=steps,
-        hyper_learning_rate=hyper_learning_rate,
-        hyper_schedule=hyper_schedule,
-        groups=_own_group,
-        precisions=start,
-        hyperparameters=beside,
-        evidence_data=whole,
-        curvature=curvature,
+        learning=replace(learning, cuda_graph=learning.cuda_graph or model is None),
+        priors=PriorOptions(
+            groups=_own_group, precisions=start, hyperparameters=beside, evidence_data=whole
+        ),
         seed=seed,
-        cuda_graph=model is None,
-        checkpoint=checkpoint,
-        resume_changed=resume_changed,
         progress=progress,
     )
     types = layer_types(net, learned.effective, learned.precisions)
@@ -206,35 +152,17 @@ def _own_group(tensor: str) -> str:
 
 
 def made_network(
-    channels: int,
-    classes: int,
-    paths: Sequence[Path],
-    alpha: int,
-    size: int,
-    group: Literal["p4", "p4m"],
-    seed: int,
-    form: Form = "pointwise",
-    basis: Basis | None = None,
+    channels: int, classes: int, network: NetworkOptions, seed: int
 ) -> LayerwiseNetwork:
     """A network that depends on the seed alone, wherever it will be trained.
 
     Example:
-        >>> len(made_network(1, 10, ("conv",), 2, 32, "p4", seed=0).layers)
+        >>> len(made_network(1, 10, NetworkOptions(("conv",), 2), seed=0).layers)
         8
     """
     with torch.random.fork_rng([]):
         torch.set_rng_state(generator(seed).get_state())
-        return LayerwiseNetwork(
-            channels,
-            classes,
-            paths=paths,
-            alpha=alpha,
-            size=size,
-            group=group,
-            form=form,
-            basis=basis,
-            device="cpu",
-        )
+        return LayerwiseNetwork(channels, classes, **asdict(network), device="cpu")
 
 
 def _outputs(model: nn.Module, images: Tensor) -> int:
@@ -247,10 +175,10 @@ def _outputs(model: nn.Module, images: Tensor) -> int:
     return outputs.shape[1]
 
 
-def _named(model: nn.Module, asked: Sequence[str]) -> list[str]:
+def _named(model: nn.Module, asked: Iterable[str]) -> list[str]:
     """The names of hyperparameters; a word stands for all lengthscales of S-FC."""
     found = []
-    for name in asked:
+    for name in [asked] if isinstance(asked, str) else asked:
         if name == _LENGTHSCALES:
             omegas = lengthscales(bare(model), SparseLinear)
             if not omegas:
