@@ -73,7 +73,7 @@ def certify_pruned(
         raise ValueError(f"expected a share above 0 and up to 1 to keep, got {keep}")
     if rounds < 1:
         raise ValueError(f"expected at least 1 round of pruning, got {rounds}")
-    recipe = replace(recipe or _RECIPE, projector="identity")
+    recipe = recipe or _RECIPE
     d, levels = options.get("d", recipe.d), options.get("levels", recipe.levels)
     if d is not None:
         raise ValueError(f"expected no dimension for a pruned network, got d = {d}")
@@ -85,7 +85,7 @@ def certify_pruned(
         start="zero",
         recipe=recipe,
         search=_Pruning(model, keep, rounds, seed),
-        **options,
+        **{**options, "projector": "identity"},
     )
     return replace(certificate, notes={**(certificate.notes or {}), "keep": keep, "rounds": rounds})
 

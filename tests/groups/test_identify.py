@@ -65,6 +65,7 @@ def test_lie_groups(group: Group) -> None:
     assert found.dimension == len(group.algebra)
     assert found.group is not None
     back = found.group.conjugate(found.change)
+    assert len(back.algebra) == len(moved.algebra) == len(group.algebra)
     both = torch.stack([a.dense().flatten() for a in (*moved.algebra, *back.algebra)])
     both = both / both.abs().amax(1, keepdim=True)
     assert int(torch.linalg.matrix_rank(both, rtol=1e-8)) == len(group.algebra)

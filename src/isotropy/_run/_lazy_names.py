@@ -7,12 +7,13 @@ read it as it is, and so does this module. The pattern is that of scientific Pyt
 from __future__ import annotations
 
 import ast
+import pkgutil
 import sys
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from importlib.util import find_spec
 from operator import attrgetter
-from pathlib import Path
 
 _PAPERS = "isotropy_papers"
 
@@ -37,7 +38,7 @@ def lazy_names(
         (True, 'equivariant_basis')
     """
     package = sys.modules[room]
-    places = _imports(Path(str(package.__file__)).with_suffix(".pyi"))
+    places = _imports((pkgutil.get_data(room, "__init__.pyi") or b"").decode())
     old = {
         name: (module, now or name)
         for module, names in (moved or {}).items()
@@ -51,17 +52,19 @@ def lazy_names(
             return found
         if name in old:
             return _with_warning(f"{room}.{name}", *old[name], stacklevel)
+        if not name.startswith("_") and find_spec(f"{room}.{name}") is not None:
+            return import_module(f"{room}.{name}")
         raise AttributeError(f"module {room!r} has no attribute {name!r}")
 
     names = sorted(places)
     return __getattr__, lambda: names, names
 
 
-def _imports(stub: Path) -> dict[str, str]:
+def _imports(stub: str) -> dict[str, str]:
     """The module of each name that a stub imports."""
     return {
         alias.name: str(node.module)
-        for node in ast.parse(stub.read_text(encoding="utf-8")).body
+        for node in ast.parse(stub).body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names
     }

@@ -94,10 +94,10 @@ class Operator(LinearMap):
     def trace(self) -> Tensor:
         return self.dense().diagonal().sum()
 
-    def unsqueeze(self, _dims: int) -> Operator:
+    def unsqueeze(self, dims: int) -> Operator:  # noqa: ARG002  (as of every linear map)
         return self
 
-    def select(self, _index: int | Tensor) -> LinearMap:
+    def select(self, index: int | Tensor) -> LinearMap:  # noqa: ARG002  (likewise)
         raise TypeError("an operator is a single map and cannot be indexed")
 
     @property

@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from isotropy.discovery.search import ByNetwork, ChildProposal, SearchSpace, State, strategy_of
+from isotropy.discovery.search._strategies import STRATEGIES
 
-STRATEGIES = ("lattice", "dqn", "random", "tpe")
 SPACE = SearchSpace((1, 8, 8), ("rotation", "horizontal flip", "vertical flip"), ((4,), (6,)))
 
 
