@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from isotropy.discovery.sharing import (
     FitOptions,
+    ModuleSharingOptions,
     SharedModule,
     fit_partitions,
     learn_module_sharing,
@@ -105,9 +106,11 @@ class SumRuns:
             sites=_SITES,
             loss="absolute",
             train=list(range(len(task.train[0]))),
-            weigh=FitOptions(steps=300, rate=2e-3),
-            fit=FitOptions(steps=1),
-            takes_assignment="assignment",
+            options=ModuleSharingOptions(
+                weigh=FitOptions(steps=300, rate=2e-3),
+                fit=FitOptions(steps=1),
+                takes_assignment="assignment",
+            ),
             seed=seed,
         )
         return found.labels
