@@ -115,8 +115,7 @@ def fit_augerino(
         >>> fit.score < fit.scores[0]
         True
     """
-    if epochs < 0:
-        raise ValueError(f"expected no fewer than zero epochs, got {epochs}")
+    _require_epochs(epochs)
     options = options or AugerinoOptions()
     loss, patience = options.loss, options.patience
     held_x, held_y = (x, y) if validation is None else validation
@@ -166,6 +165,11 @@ def _optimiser(model: Augerino, rate: float, weight_decay: float) -> torch.optim
         [{"params": law, "weight_decay": 0.0}, {"params": others, "weight_decay": weight_decay}],
         lr=rate,
     )
+
+
+def _require_epochs(epochs: int) -> None:
+    if epochs < 0:
+        raise ValueError(f"expected no fewer than zero epochs, got {epochs}")
 
 
 def _require_rows(model: Augerino, x: Tensor, y: Tensor) -> None:
