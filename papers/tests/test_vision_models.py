@@ -181,8 +181,8 @@ def test_the_transformer_against_torch() -> None:
 @pytest.mark.parametrize("class_token", [True, False])
 @pytest.mark.parametrize("registers", [0, 3])
 def test_tokens_and_the_mean_of_patches(class_token: bool, registers: int) -> None:
-    tokens = ViTTokens(class_token, registers, "mean")
-    model = ViT(32, 8, 24, 1, 3, classes=5, tokens=tokens, seed=0)
+    beside = ViTTokens(class_token, registers, "mean")
+    model = ViT(32, 8, 24, 1, 3, classes=5, tokens=beside, seed=0)
     x = images(2)
     tokens = model.tokens(x)
     assert tokens.shape == (2, 16 + class_token + registers, 24)

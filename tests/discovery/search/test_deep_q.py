@@ -212,6 +212,6 @@ def test_numbers_out_of_range_are_refused(make, message):
 
 def test_keywords_that_became_options_work_and_warn():
     with pytest.warns(DeprecationWarning, match=r"DeepQ\(batch=…\) is now DeepQ\(options="):
-        old = DeepQ(SPACE, 3, batch=32)
+        old = DeepQ(SPACE, 3, batch=32)  # type: ignore[call-arg]
     new = DeepQ(SPACE, 3, options=DeepQOptions(batch=32))
     assert list(searched(old, 40)) == list(searched(new, 40))
