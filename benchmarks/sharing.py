@@ -24,7 +24,7 @@ from torch import Tensor
 
 from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
 from isotropy.discovery.sharing._assignment import canonical_labels, rounded
-from isotropy.discovery.sharing._relaxation import relax_sharing
+from isotropy.discovery.sharing._relaxation import RelaxationOptions, relax_sharing
 from isotropy.equivariance import partition_distance
 from isotropy.run import generator, write_json
 from isotropy_papers.sharing_tasks import SharingTask, cross_correlation, shared_means
@@ -178,9 +178,11 @@ def _solve_all(row: Row, tasks: list[SharingTask], steps: int = _STEPS) -> Tenso
         rank=_PENALTY,
         restarts=_STARTS,
         steps=steps,
-        optimiser="rmsprop" if name == "rmsprop" else "adam",
-        learning_rate=rate,
-        weight_decay=decay,
+        options=RelaxationOptions(
+            optimiser="rmsprop" if name == "rmsprop" else "adam",
+            learning_rate=rate,
+            weight_decay=decay,
+        ),
         generator=generator(0),
     )
     return found.best()

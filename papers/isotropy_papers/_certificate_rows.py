@@ -12,6 +12,7 @@ from torch.nn.functional import avg_pool2d
 
 from isotropy.certificates import (
     Certificate,
+    CertificationOptions,
     Goal,
     architecture,
     certify,
@@ -271,7 +272,8 @@ def _maker(
         options = dict(row.options)
         make: Callable[..., Certificate] = certify_pruned if "keep" in options else certify
         if sample.source is not None:
-            options["start"] = _transferred(row, sample, settings, progress)
+            start = _transferred(row, sample, settings, progress)
+            options["options"] = CertificationOptions(start=start)
         file = None if settings.out is None else settings.out / row.file
         return [
             trial(row.model, sample.target, settings, progress, make=make, file=file, **options)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from isotropy.data import (
     HamiltonianSystem,
-    Scaling,
+    Standardisation,
     Task,
     double_spring_pendulum,
     inertia,
@@ -110,7 +110,7 @@ class Trials:
         }
 
     @cached_property
-    def scalings(self) -> list[Scaling]:
+    def scalings(self) -> list[Standardisation]:
         """How the inertia data of each seed are scaled."""
         found = _inertia_scalings(_inertia_parts(self.level, self.plan))
         return found[:1] * len(found) if self.one_data_set else found
@@ -236,7 +236,7 @@ def _inertia_parts(level: str, plan: Plan) -> list[Any]:
     ]
 
 
-def _inertia_scalings(parts: Sequence[Any]) -> list[Scaling]:
+def _inertia_scalings(parts: Sequence[Any]) -> list[Standardisation]:
     # one number for each type under O(3), whichever symmetry is left
     return [inertia().standardisation(*splits.train) for splits in parts]
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from isotropy.discovery.sharing import (
     LeastSquares,
     PartitionEvidence,
+    RelaxationOptions,
     relax_sharing,
     rounded,
     shared_solutions,
@@ -127,8 +128,7 @@ class Runs:
             rank=penalty,
             restarts=1,
             steps=steps,
-            learning_rate=learning_rate,
-            weight_decay=0.0,
+            options=RelaxationOptions(learning_rate=learning_rate, weight_decay=0.0),
             generator=self.rng,
         )
         if found.interrupted:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from isotropy.discovery.sharing import (
     LeastSquares,
     PartitionEvidence,
+    RelaxationOptions,
     best_partition,
     relax_sharing,
     rounded,
@@ -30,11 +31,12 @@ Labels = NDArray[np.int64]
 RELAXATION, EVIDENCE, BRUTE_FORCE = "Ours (relaxation)", "Ours (evidence)", "Ours* (brute force)"
 METHODS = ("No sharing", "Oracle", BRUTE_FORCE, RELAXATION, EVIDENCE)
 RUNS, SAMPLES, TRAIN = 200, 100, 30
+_RMSPROP = RelaxationOptions(optimiser="rmsprop")
 PENALTIES: dict[str, dict[str, Any]] = {
     "no penalty": {"entropy": 0.0, "rank": 0.0},
     "entropy": {"rank": 0.0},
     "entropy and rank": {},
-    "entropy and true nuclear norm": {"rank_norm": "nuclear"},
+    "entropy and true nuclear norm": {"options": replace(_RMSPROP, rank_norm="nuclear")},
 }
 NOTES = (
     "mean over runs with 1.96 standard errors to either side; MSE: squared error summed over "
@@ -185,11 +187,8 @@ def _relaxed(
             LeastSquares.of(None, y[:, case.train :]),
             restarts=restarts,
             steps=steps,
-            optimiser="rmsprop",
-            learning_rate=2e-2,
-            weight_decay=1e-4,
             generator=rng,
-            **penalties,
+            **{"options": _RMSPROP, **penalties},
         )
         if relaxed.interrupted:
             raise KeyboardInterrupt

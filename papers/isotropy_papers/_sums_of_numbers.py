@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from isotropy.discovery.sharing import (
     FitOptions,
+    ModuleSharingOptions,
     SharedModule,
     fit_partitions,
     learn_module_sharing,
@@ -20,7 +21,7 @@ from isotropy.equivariance import partition_distance
 from isotropy.run import generator
 from isotropy_papers.augerino import Augerino
 from isotropy_papers.augmentations import LearnedPermutations
-from isotropy_papers.fit_augerino import fit_augerino
+from isotropy_papers.fit_augerino import AugerinoOptions, fit_augerino
 from isotropy_papers.sum_of_numbers import PositionwiseSum, SumOfNumbers, sum_of_numbers
 
 TASKS = {"sum": False, "signed sum": True}
@@ -105,9 +106,11 @@ class SumRuns:
             sites=_SITES,
             loss="absolute",
             train=list(range(len(task.train[0]))),
-            weigh=FitOptions(steps=300, rate=2e-3),
-            fit=FitOptions(steps=1),
-            takes_assignment="assignment",
+            options=ModuleSharingOptions(
+                weigh=FitOptions(steps=300, rate=2e-3),
+                fit=FitOptions(steps=1),
+                takes_assignment="assignment",
+            ),
             seed=seed,
         )
         return found.labels
@@ -157,8 +160,8 @@ class SumRuns:
             x,
             y,
             validation=(early[0], early[1]),
-            loss=nn.functional.l1_loss,
             epochs=self.steps,
+            options=AugerinoOptions(loss=nn.functional.l1_loss),
             seed=seed,
         )
         if fit.interrupted:

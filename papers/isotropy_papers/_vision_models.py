@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import torch
@@ -251,6 +252,45 @@ class TransformerBlock(nn.Module):
         return x + self.mlp(self.norm2(x))  # type: ignore[no-any-return]
 
 
+@dataclass(frozen=True)
+class ViTTokens:
+    """The tokens of a vision transformer beside its patches, and what its head reads.
+
+    Args:
+        class_token: Whether a token that belongs to no patch is put before the patches.
+        registers: How many more such tokens there are.
+        pooling: The head reads the class token (``"token"``) or the mean of the patches
+            (``"mean"``).
+
+    Raises:
+        ValueError: If the registers are fewer than none, or the head reads a class token that is
+            not there.
+
+    Example:
+        >>> ViTTokens(registers=4).extra
+        5
+    """
+
+    class_token: bool = True
+    registers: int = 0
+    pooling: Pooling = "token"
+
+    def __post_init__(self) -> None:
+        if self.registers < 0:
+            raise ValueError(f"expected a number of registers, got {self.registers}")
+        if self.pooling not in ("token", "mean"):
+            raise ValueError(f"expected the pooling 'token' or 'mean', got {self.pooling!r}")
+        if self.pooling == "token" and not self.class_token:
+            raise ValueError(
+                "expected the pooling 'mean' where there is no class token, got 'token'"
+            )
+
+    @property
+    def extra(self) -> int:
+        """How many tokens belong to no patch."""
+        return int(self.class_token) + self.registers
+
+
 class ViT(nn.Module):
     """The vision transformer (Dosovitskiy et al. 2021), at random.
 
@@ -266,18 +306,16 @@ class ViT(nn.Module):
         mlp_ratio: The hidden width of the MLPs, in widths of a token.
         classes: The number of logits.
         channels: Channels of the images.
-        class_token: Whether a token that belongs to no patch is put before the patches.
-        registers: How many more such tokens there are.
-        pooling: The head reads the class token (``"token"``) or the mean of the patches
-            (``"mean"``).
+        tokens: The tokens beside the patches; by default a class token, which the head reads.
         seed: For the same weights every time; ``None`` draws from PyTorch's generator.
 
     Raises:
         ValueError: If a number is not positive, the patch does not divide the image or the heads
-            the width, or the head reads a class token that is not there.
+            the width.
 
     Example:
-        >>> model = ViT(32, 8, dim=24, depth=2, heads=3, classes=10, registers=4, seed=0)
+        >>> tokens = ViTTokens(registers=4)
+        >>> model = ViT(32, 8, dim=24, depth=2, heads=3, classes=10, tokens=tokens, seed=0)
         >>> model(torch.zeros(2, 3, 32, 32)).shape, model.tokens(torch.zeros(2, 3, 32, 32)).shape
         (torch.Size([2, 10]), torch.Size([2, 21, 24]))
     """
@@ -293,25 +331,16 @@ class ViT(nn.Module):
         mlp_ratio: float = 4.0,
         classes: int = 1000,
         channels: int = 3,
-        class_token: bool = True,
-        registers: int = 0,
-        pooling: Pooling = "token",
+        tokens: ViTTokens | None = None,
         seed: int | None = None,
     ) -> None:
         super().__init__()
         _require_positive(depth=depth, heads=heads, classes=classes)
         if dim % heads:
             raise ValueError(f"expected a width that {heads}, the heads, divides, got {dim}")
-        if registers < 0:
-            raise ValueError(f"expected a number of registers, got {registers}")
-        if pooling not in ("token", "mean"):
-            raise ValueError(f"expected the pooling 'token' or 'mean', got {pooling!r}")
-        if pooling == "token" and not class_token:
-            raise ValueError(
-                "expected the pooling 'mean' where there is no class token, got 'token'"
-            )
-        self.pooling = pooling
-        self.extra_tokens = int(class_token) + registers
+        tokens = tokens or ViTTokens()
+        class_token, registers = tokens.class_token, tokens.registers
+        self.pooling, self.extra_tokens = tokens.pooling, tokens.extra
         with seeded(seed):
             self.patch_embed = PatchEmbedding(image_size, patch, channels, dim)
             self.cls_token = nn.Parameter(0.02 * torch.randn(1, 1, dim)) if class_token else None

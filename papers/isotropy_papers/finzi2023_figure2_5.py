@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isotropy.data import Scaling, Task, inertia, lorentz_scattering, o5_invariant
+from isotropy.data import Standardisation, Task, inertia, lorentz_scattering, o5_invariant
 from isotropy.nn import EMLP, MLP
 from isotropy.run import ProgressCallback
 from isotropy_papers._ensemble import Ensemble
@@ -143,7 +143,7 @@ class _Fit:
 
     training: Training
     test: tuple[Tensor, Tensor]
-    scalings: list[Scaling]
+    scalings: list[Standardisation]
 
     @staticmethod
     def of(

@@ -10,10 +10,39 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.run import ProgressCallback, Step
 from isotropy_papers.augerino import Augerino
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class AugerinoOptions:
+    """What a fit minimises, and when it stops, where that is unusual.
+
+    Args:
+        loss: Of predictions and targets, a number; by default the mean squared error.
+        weight_decay: Of the model's parameters; a law that decays would not be learned.
+        patience: Epochs without a better score after which to stop; ``None`` makes all.
+
+    Raises:
+        ValueError: If the patience is less than one epoch.
+
+    Example:
+        >>> AugerinoOptions(patience=20).weight_decay
+        0.0
+    """
+
+    loss: Loss = nn.functional.mse_loss
+    weight_decay: float = 0.0
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.patience is not None and self.patience < 1:
+            raise ValueError(
+                f"expected a patience of at least one epoch or None, got {self.patience}"
+            )
 
 
 @dataclass(frozen=True)
@@ -43,18 +72,17 @@ class AugerinoFit:
     interrupted: bool
 
 
+@moved_keywords(options=AugerinoOptions)
 def fit_augerino(
     model: Augerino,
     x: Tensor,
     y: Tensor,
     *,
     validation: tuple[Tensor, Tensor] | None = None,
-    loss: Loss = nn.functional.mse_loss,
     breadth_weight: float = 0.01,
     learning_rate: float = 1e-3,
-    weight_decay: float = 0.0,
     epochs: int = 1000,
-    patience: int | None = None,
+    options: AugerinoOptions | None = None,
     seed: torch.Generator | int | None = None,
     progress: ProgressCallback | None = None,
 ) -> AugerinoFit:
@@ -67,12 +95,10 @@ def fit_augerino(
         x: Inputs, shape (rows, *).
         y: Targets, shape (rows, *).
         validation: Inputs and targets that choose the best epoch; the training rows by default.
-        loss: Of predictions and targets, a number.
         breadth_weight: What breadth is worth.
         learning_rate: Of all parameters.
-        weight_decay: Of the model's parameters; a law that decays would not be learned.
         epochs: The most steps.
-        patience: Epochs without a better score after which to stop; ``None`` makes all.
+        options: Another loss, weight decay, patience.
         seed: Of the transformations; ``None`` goes on with the augmentation's own generator.
         progress: Called after each epoch.
 
@@ -89,18 +115,15 @@ def fit_augerino(
         >>> fit.score < fit.scores[0]
         True
     """
-    _require_lengths(epochs, patience)
+    _require_epochs(epochs)
+    options = options or AugerinoOptions()
+    loss, patience = options.loss, options.patience
     held_x, held_y = (x, y) if validation is None else validation
     for rows, targets in ((x, y), (held_x, held_y)):
         _require_rows(model, rows, targets)
     if seed is not None:
         model.augmentation.reseed(seed)
-    law = list(model.augmentation.parameters())
-    others = [p for p in model.parameters() if not any(p is q for q in law)]
-    optimiser = torch.optim.AdamW(
-        [{"params": law, "weight_decay": 0.0}, {"params": others, "weight_decay": weight_decay}],
-        lr=learning_rate,
-    )
+    optimiser = _optimiser(model, learning_rate, options.weight_decay)
 
     def objective(rows: Tensor, targets: Tensor) -> Tensor:
         return loss(model(rows), targets) - breadth_weight * model.breadth()
@@ -134,11 +157,19 @@ def fit_augerino(
     return AugerinoFit(model, best, scores[best], tuple(scores), interrupted)
 
 
-def _require_lengths(epochs: int, patience: int | None) -> None:
+def _optimiser(model: Augerino, rate: float, weight_decay: float) -> torch.optim.AdamW:
+    """AdamW, under which the law of the augmentation does not decay."""
+    law = list(model.augmentation.parameters())
+    others = [p for p in model.parameters() if not any(p is q for q in law)]
+    return torch.optim.AdamW(
+        [{"params": law, "weight_decay": 0.0}, {"params": others, "weight_decay": weight_decay}],
+        lr=rate,
+    )
+
+
+def _require_epochs(epochs: int) -> None:
     if epochs < 0:
         raise ValueError(f"expected no fewer than zero epochs, got {epochs}")
-    if patience is not None and patience < 1:
-        raise ValueError(f"expected a patience of at least one epoch or None, got {patience}")
 
 
 def _require_rows(model: Augerino, x: Tensor, y: Tensor) -> None:

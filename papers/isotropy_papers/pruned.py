@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from isotropy.certificates import (
     Architecture,
     Certificate,
+    CertificationOptions,
     Quantised,
     Recipe,
     architecture,
@@ -33,7 +34,8 @@ def certify_pruned(
     rounds: int = 5,
     recipe: Recipe | None = None,
     seed: int = 0,
-    **options: Any,
+    options: CertificationOptions | None = None,
+    **settings: Any,
 ) -> Certificate:
     """Train a network, prune it by magnitude, quantise what is left, and bound its risk.
 
@@ -51,7 +53,8 @@ def certify_pruned(
             levels are all values, 0 among them. Subspaces (``d``, ``projector``) have no part in
             it.
         seed: Of the start and the order of the rows; no part of the message.
-        **options: What `certify` takes besides, and changes to the recipe: ``levels=5``.
+        options: As for `certify`; the start is zero, and pruning is the search.
+        **settings: What `certify` takes besides, and changes to the recipe: ``levels=5``.
 
     Returns:
         The certificate; `verify` checks it like any other.
@@ -74,18 +77,18 @@ def certify_pruned(
     if rounds < 1:
         raise ValueError(f"expected at least 1 round of pruning, got {rounds}")
     recipe = recipe or _RECIPE
-    d, levels = options.get("d", recipe.d), options.get("levels", recipe.levels)
+    d, levels = settings.get("d", recipe.d), settings.get("levels", recipe.levels)
     if d is not None:
         raise ValueError(f"expected no dimension for a pruned network, got d = {d}")
     if not 2 <= levels <= _MOST_LEVELS:
         raise ValueError(f"expected 2 to {_MOST_LEVELS} levels, got {levels}")
+    search = _Pruning(model, keep, rounds, seed)
     certificate = certify(
         model,
         data,
-        start="zero",
         recipe=recipe,
-        search=_Pruning(model, keep, rounds, seed),
-        **{**options, "projector": "identity"},
+        options=replace(options or CertificationOptions(), start="zero", search=search),
+        **{**settings, "projector": "identity"},
     )
     return replace(certificate, notes={**(certificate.notes or {}), "keep": keep, "rounds": rounds})
 

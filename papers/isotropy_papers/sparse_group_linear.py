@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import sqrt
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.groups import Group
 from isotropy.nn import RadialBasis
 from isotropy_papers.group_linear import OnGroup, added, by_number, note_bias, rows_of_elements
 from isotropy_papers.group_table import convolved, correlations, seen_by_each
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorOptions:
+    """Where elements of a group lie, and whether anchors may move.
+
+    Args:
+        points: Points for the elements in their order, shape (|G|, d); by default those of
+            ``GroupTable.points``.
+        learn_anchors: Whether anchors are parameters, too; by default they stay.
+
+    Example:
+        >>> layer = SparseGroupLinear(2, 3, "Z(6)", options=AnchorOptions(learn_anchors=True))
+        >>> "basis.anchors" in dict(layer.named_parameters())
+        True
+    """
+
+    points: Tensor | None = None
+    learn_anchors: bool = False
 
 
 class SparseGroupLinear(OnGroup):
@@ -39,8 +60,7 @@ class SparseGroupLinear(OnGroup):
             among them; None for half as many as elements, rounded upwards.
         omega: What ω starts at, in units of 1/distance.
         basis: The kind of ``RadialBasis``.
-        points: Points for the elements in their order, shape (|G|, d).
-        learn_anchors: Whether anchors are parameters, too.
+        options: Points of your own for the elements, and anchors that are learned.
         bias: Whether there is a b; it starts at zero.
         device: Where the parameters live.
         dtype: Their precision.
@@ -66,6 +86,7 @@ class SparseGroupLinear(OnGroup):
     sources: Tensor
     quotients: Tensor
 
+    @moved_keywords(options=AnchorOptions)
     def __init__(
         self,
         in_channels: int,
@@ -75,14 +96,14 @@ class SparseGroupLinear(OnGroup):
         anchors: Tensor | float | None = None,
         omega: float = 1.0,
         basis: Literal["normalised", "interpolating", "plain"] = "interpolating",
-        points: Tensor | None = None,
-        learn_anchors: bool = False,
+        options: AnchorOptions | None = None,
         bias: bool = True,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__(in_channels, out_channels, group)
-        at = self.table.points() if points is None else points
+        options = options or AnchorOptions()
+        at = self.table.points() if options.points is None else options.points
         order = self.table.order
         if len(at) != order:
             raise ValueError(
@@ -95,7 +116,7 @@ class SparseGroupLinear(OnGroup):
             among=True,
             omega=omega,
             kind=basis,
-            learn_anchors=learn_anchors,
+            learn_anchors=options.learn_anchors,
             device=device,
             dtype=dtype,
         )

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from isotropy.run import Step
 from isotropy_papers.augerino import Augerino
 from isotropy_papers.augmentations import Augmentation, LearnedPermutations, LearnedShifts
-from isotropy_papers.fit_augerino import fit_augerino
+from isotropy_papers.fit_augerino import AugerinoOptions, fit_augerino
 from isotropy_papers.gumbel_sinkhorn import gumbel, gumbel_sinkhorn, log_sinkhorn, matched, sinkhorn
 
 
@@ -547,7 +547,7 @@ def test_the_best_epoch_is_kept_and_its_score_can_be_computed_again() -> None:
 
 
 def test_it_stops_after_its_patience_and_a_fit_without_steps_changes_nothing() -> None:
-    fit = small_fit(epochs=500, learning_rate=3.0, patience=5)
+    fit = small_fit(epochs=500, learning_rate=3.0, options=AugerinoOptions(patience=5))
     assert len(fit.scores) - 1 == fit.epoch + 5 < 500
     assert small_fit(epochs=0).epoch == 0
 
@@ -579,15 +579,18 @@ def test_weight_decay_leaves_the_law_alone() -> None:
             model.get_parameter("model.weight").fill_(1.0)
         x = torch.zeros(5, 4)  # nothing to learn: only decay moves what it acts on
         y = model(x).detach()
+
+        def loss(p: Tensor, t: Tensor) -> Tensor:
+            return (p - t).square().mean() + model.get_parameter("model.weight").sum()
+
         fit_augerino(
             model,
             x,
             y,
-            loss=lambda p, t: (p - t).square().mean() + model.get_parameter("model.weight").sum(),
             breadth_weight=0.0,
             learning_rate=1e-2,
-            weight_decay=decay,
             epochs=5,
+            options=AugerinoOptions(loss, weight_decay=decay),
         )
         return shifts.raw_width.detach(), model.get_parameter("model.weight").detach()
 
@@ -601,9 +604,8 @@ def test_classes_are_targets_too() -> None:
     y = (x.sum(1) > 0).long()
     torch.manual_seed(0)
     model = Augerino(nn.Linear(3, 2), LearnedPermutations(3, generator=0))
-    fit = fit_augerino(
-        model, x, y, loss=nn.functional.cross_entropy, learning_rate=0.1, epochs=60, seed=0
-    )
+    options = AugerinoOptions(loss=nn.functional.cross_entropy)
+    fit = fit_augerino(model, x, y, learning_rate=0.1, epochs=60, options=options, seed=0)
     assert float((fit.model(x).argmax(1) == y).float().mean()) > 0.9
 
 
@@ -623,7 +625,6 @@ def test_classes_are_targets_too() -> None:
             r"expected targets of the shape of predictions, \('rows', 1\), got shape \(5, 2\)",
         ),
         ({"epochs": -1}, r"expected no fewer than zero epochs, got -1"),
-        ({"patience": 0}, r"expected a patience of at least one epoch or None, got 0"),
     ],
 )
 def test_what_a_fit_cannot_take_is_refused(options: dict[str, Any], message: str) -> None:
@@ -631,3 +632,15 @@ def test_what_a_fit_cannot_take_is_refused(options: dict[str, Any], message: str
     given = {"x": torch.zeros(5, 2), "y": torch.zeros(5, 1)} | options
     with pytest.raises(ValueError, match=message):
         fit_augerino(model, **given)
+
+
+def test_a_patience_below_one_epoch_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"expected a patience of at least one epoch or None"):
+        AugerinoOptions(patience=0)
+
+
+def test_keywords_of_a_fit_that_became_options_work_and_warn() -> None:
+    with pytest.warns(DeprecationWarning, match=r"fit_augerino\(patience=…\) is now .*options="):
+        old = small_fit(epochs=50, learning_rate=3.0, patience=5)
+    new = small_fit(epochs=50, learning_rate=3.0, options=AugerinoOptions(patience=5))
+    assert old.scores == new.scores

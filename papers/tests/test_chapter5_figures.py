@@ -8,7 +8,13 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from idx_files import write_idx
-from isotropy.certificates import PROJECTORS, architecture, certify, projector
+from isotropy.certificates import (
+    PROJECTORS,
+    CertificationOptions,
+    architecture,
+    certify,
+    projector,
+)
 from isotropy.run import Step
 from isotropy_papers import Result, Settings, _certificate_plots, experiment, finzi2023_figure5_2
 from isotropy_papers._certificate_plots import (
@@ -285,9 +291,10 @@ def test_transfer_starts_from_elsewhere_with_a_new_head() -> None:
     untrained = trained_elsewhere("mlp-16", few, settings, prior_epochs=0)
     same = {name for name in start if torch.equal(start[name], untrained[name])}
     assert same == {"head.weight", "head.bias"}
-    options: dict[str, Any] = {"d": 40, "epochs": 3, "quantised_epochs": 2}
+    recipe: dict[str, Any] = {"d": 40, "epochs": 3, "quantised_epochs": 2}
     moved, drawn = (
-        trial("mlp-16", few, settings, start=one, **options) for one in (start, untrained)
+        trial("mlp-16", few, settings, options=CertificationOptions(start=one), **recipe)
+        for one in (start, untrained)
     )
     assert moved["train_error"] < drawn["train_error"]
 

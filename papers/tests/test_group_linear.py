@@ -38,7 +38,7 @@ from isotropy.nn import (
 from isotropy.reps import Regular
 from isotropy_papers.group_linear import GroupLinear
 from isotropy_papers.group_table import GroupTable, _in_frame
-from isotropy_papers.sparse_group_linear import SparseGroupLinear
+from isotropy_papers.sparse_group_linear import AnchorOptions, SparseGroupLinear
 
 I = [[0, -1, 0, 0], [1, 0, 0, 0], [0, 0, 0, -1], [0, 0, 1, 0]]  # noqa: E741
 J = [[0, 0, -1, 0], [0, 0, 0, 1], [1, 0, 0, 0], [0, -1, 0, 0]]
@@ -368,7 +368,8 @@ def test_filters_are_smoother_with_a_smaller_lengthscale() -> None:
 
 def test_points_and_anchors_of_ones_own() -> None:
     elements = S(3).elements().dense().flatten(1)
-    layer = sparse(2, 3, S(3), points=elements, anchors=elements[[0, 4]], learn_anchors=True)
+    learned = AnchorOptions(elements, learn_anchors=True)
+    layer = sparse(2, 3, S(3), anchors=elements[[0, 4]], options=learned)
     torch.testing.assert_close(layer.basis.targets, elements)
     torch.testing.assert_close(layer.get_parameter("basis.anchors").detach(), elements[[0, 4]])
     assert layer.u.shape == (3, 2, 2)
@@ -735,7 +736,7 @@ def test_layers_run_on_a_gpu(name: str) -> None:
             r"expected maps of shape \(n, 2, 6\), got \(1, 3, 6\)",
         ),
         (
-            lambda: SparseGroupLinear(2, 3, S(3), points=torch.zeros(5, 2)),
+            lambda: SparseGroupLinear(2, 3, S(3), options=AnchorOptions(torch.zeros(5, 2))),
             r"expected points of shape \(6, d\), one for each element of S\(3\), got \(5, 2\)",
         ),
         (

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from isotropy.certificates import (
     Certificate,
+    CertificationOptions,
     Goal,
     Hypothesis,
     architecture,
@@ -124,7 +125,9 @@ def test_a_module_of_your_own() -> None:
     x, y = blobs()
     model = nn.Sequential(nn.Linear(20, 16), nn.ReLU(), nn.Linear(16, 3))
     before = [parameter.clone() for parameter in model.parameters()]
-    certificate = certify_pruned(model, (x, y), symmetry="S(20)", **QUICK)
+    certificate = certify_pruned(
+        model, (x, y), options=CertificationOptions(symmetry="S(20)"), **QUICK
+    )
     assert all(map(torch.equal, before, model.parameters()))
     assert certificate.train_error < 0.1
     assert verify(certificate.to_bytes(), (x, y), arch=model).verdict == "verified given"
@@ -134,7 +137,8 @@ def test_a_module_of_your_own() -> None:
 def test_a_regression() -> None:
     x, _ = blobs()
     y = x[:, :1] - x[:, 1:2]
-    certificate = certify_pruned("mlp-16", (x, y), tolerance=2.0, input_scale=3.0, **QUICK)
+    options = CertificationOptions(tolerance=2.0, input_scale=3.0)
+    certificate = certify_pruned("mlp-16", (x, y), options=options, **QUICK)
     assert certificate.train_error < 0.3
     assert verify(certificate.to_bytes(), (x, y)).valid
 
@@ -198,6 +202,7 @@ def test_rounds_leave_equal_shares_and_are_reported() -> None:
 def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("isotropy.certificates._descent._SECONDS_BETWEEN_SAVES", 0.0)
     few = {**QUICK, "epochs": 12, "rounds": 2, "quantised_epochs": 2}
+    kept = CertificationOptions(checkpoints=tmp_path)
     whole = certify_pruned("mlp-8", blobs(), **few)
     steps: list[str] = []
 
@@ -207,13 +212,13 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        certify_pruned("mlp-8", blobs(), progress=stop, checkpoints=tmp_path, **few)
+        certify_pruned("mlp-8", blobs(), progress=stop, options=kept, **few)
     first = len(steps)
 
     def note(step: Step) -> None:
         steps.append(step.message)
 
-    again = certify_pruned("mlp-8", blobs(), progress=note, checkpoints=tmp_path, **few)
+    again = certify_pruned("mlp-8", blobs(), progress=note, options=kept, **few)
     assert again.message == whole.message
     assert steps[first].startswith("pruning, round 1, epoch 3 of 4")
 
@@ -251,9 +256,15 @@ def test_the_identity_projector(d: int) -> None:
         ({"levels": 1}, r"^expected 2 to 256 levels, got 1$"),
         ({"levels": 257}, r"^expected 2 to 256 levels, got 257$"),
         ({"speed": 1}, r"^expected a setting of the recipe \(d, .*\), got 'speed'$"),
-        ({"classes": 2}, r"^expected labels from 0 to 1, got labels from 0 to 2$"),
+        (
+            {"options": CertificationOptions(classes=2)},
+            r"^expected labels from 0 to 1, got labels from 0 to 2$",
+        ),
         ({"test": (torch.zeros(2, 20), torch.rand(2, 1))}, r"^expected integer labels of shape"),
-        ({"symmetry": "S(3)"}, r"^expected no symmetry for mlp-8, which pays for its own"),
+        (
+            {"options": CertificationOptions(symmetry="S(3)")},
+            r"^expected no symmetry for mlp-8, which pays for its own",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )

@@ -14,6 +14,7 @@ from isotropy_papers._vision_models import (
     Mixer,
     SmallCNN,
     ViT,
+    ViTTokens,
     mixer_s16,
     resnet18,
     seeded,
@@ -25,9 +26,11 @@ SMALL: dict[str, Callable[..., nn.Module]] = {
     "small resnet": lambda **seed: resnet18(10, 4, "small", **seed),
     "cnn": lambda **seed: SmallCNN(10, width=4, **seed),
     "vit": lambda **seed: ViT(32, 8, 24, 2, 3, classes=10, **seed),
-    "vit with registers": lambda **seed: ViT(32, 8, 24, 2, 3, classes=10, registers=4, **seed),
+    "vit with registers": lambda **seed: ViT(
+        32, 8, 24, 2, 3, classes=10, tokens=ViTTokens(registers=4), **seed
+    ),
     "vit without class token": lambda **seed: ViT(
-        32, 8, 24, 2, 3, classes=10, class_token=False, registers=2, pooling="mean", **seed
+        32, 8, 24, 2, 3, classes=10, tokens=ViTTokens(False, 2, "mean"), **seed
     ),
     "mixer": lambda **seed: Mixer(32, 8, 24, 2, 12, 48, classes=10, **seed),
 }
@@ -178,10 +181,8 @@ def test_the_transformer_against_torch() -> None:
 @pytest.mark.parametrize("class_token", [True, False])
 @pytest.mark.parametrize("registers", [0, 3])
 def test_tokens_and_the_mean_of_patches(class_token: bool, registers: int) -> None:
-    model = ViT(
-        32, 8, 24, 1, 3, classes=5, class_token=class_token, registers=registers, pooling="mean",
-        seed=0,
-    )  # fmt: skip
+    beside = ViTTokens(class_token, registers, "mean")
+    model = ViT(32, 8, 24, 1, 3, classes=5, tokens=beside, seed=0)
     x = images(2)
     tokens = model.tokens(x)
     assert tokens.shape == (2, 16 + class_token + registers, 24)
@@ -189,7 +190,7 @@ def test_tokens_and_the_mean_of_patches(class_token: bool, registers: int) -> No
 
 
 def test_without_positions_patches_may_be_shuffled() -> None:
-    model = ViT(32, 8, 24, 2, 3, classes=5, registers=2, seed=0)
+    model = ViT(32, 8, 24, 2, 3, classes=5, tokens=ViTTokens(registers=2), seed=0)
     x = images(2)
     grid = x.reshape(2, 3, 4, 8, 4, 8)
     shuffled = grid[:, :, [2, 0, 3, 1]][:, :, :, :, [1, 3, 0, 2]].reshape(x.shape)
@@ -264,10 +265,10 @@ def test_models_compile_and_train(name: str) -> None:
         (lambda: ViT(32, 8, 10, heads=3), r"expected a width that 3, the heads, divides, got 10"),
         (lambda: ViT(32, 8, depth=0), r"expected depth of at least 1, got 0"),
         (lambda: ViT(32, 8, heads=0), r"expected heads of at least 1, got 0"),
-        (lambda: ViT(32, 8, registers=-1), r"expected a number of registers, got -1"),
-        (lambda: ViT(32, 8, pooling="max"), r"expected the pooling 'token' or 'mean', got 'max'"),
+        (lambda: ViTTokens(registers=-1), r"expected a number of registers, got -1"),
+        (lambda: ViTTokens(pooling="max"), r"expected the pooling 'token' or 'mean', got 'max'"),
         (
-            lambda: ViT(32, 8, class_token=False),
+            lambda: ViTTokens(class_token=False),
             r"expected the pooling 'mean' where there is no class token, got 'token'",
         ),
         (lambda: Mixer(32, 0), r"expected patch of at least 1, got 0"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from isotropy.discovery.sharing import BilevelOptions, learn_module_sharing
+from isotropy.discovery.sharing import BilevelOptions, ModuleSharingOptions, learn_module_sharing
 from isotropy.run import Step
 from isotropy_papers import Settings, _sums_of_numbers, experiment
 from isotropy_papers._sums_of_numbers import SumRuns
@@ -42,12 +43,12 @@ def test_a_tiny_figure_7(tmp_path: Path) -> None:
 
 
 def test_sharing_is_found_and_pays(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = partial(
-        learn_module_sharing,
-        restarts=1,
-        search=BilevelOptions(inner_steps=5, outer_steps=20, outer_rate=0.2, terms=3),
-        folds=3,
-    )
+    search = BilevelOptions(inner_steps=5, outer_steps=20, outer_rate=0.2, terms=3)
+
+    def quick(*given: Any, options: ModuleSharingOptions, **more: Any) -> Any:
+        options = replace(options, restarts=1, search=search, folds=3)
+        return learn_module_sharing(*given, options=options, **more)
+
     monkeypatch.setattr(_sums_of_numbers, "learn_module_sharing", quick)
     runs = SumRuns(2, False, [0], steps=200, test_rows=2000)
     ours, oracle, free = (runs.measured(name) for name in ("Ours", "Oracle", "No sharing"))

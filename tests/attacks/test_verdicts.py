@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from isotropy.certificates import (
     Certificate,
+    CertificationOptions,
     Goal,
     Hypothesis,
     architecture,
@@ -76,7 +77,7 @@ def test_a_start_that_nobody_checked_is_not_verified(labels: str) -> None:
     if labels == "random":
         y = torch.randint(2, (100,), generator=torch.Generator().manual_seed(1))
     start = trained_on_all(x, y)
-    certificate = certify("mlp-400", (x, y), start=start, d=0)
+    certificate = certify("mlp-400", (x, y), options=CertificationOptions(start=start), d=0)
     verdict = verify(certificate, (x, y))
     assert verdict.verdict == "verified given"
     assert not verdict.valid
@@ -309,7 +310,7 @@ def test_one_bit_with_a_seal_that_is_right() -> None:
 @pytest.mark.parametrize("symmetry", [None, (), []])
 def test_no_symmetry_in_any_spelling(symmetry: Any) -> None:
     data = rows(50)
-    certificate = certify(own_module(), data, symmetry=symmetry, d=0)
+    certificate = certify(own_module(), data, options=CertificationOptions(symmetry=symmetry), d=0)
     assert certificate.hypothesis().groups == ()
     with pytest.raises(TypeError, match="expected groups or their names as symmetry, got 3"):
-        certify(own_module(), data, symmetry=[3], d=0)  # type: ignore[list-item]
+        certify(own_module(), data, options=CertificationOptions(symmetry=[3]), d=0)  # type: ignore[list-item]

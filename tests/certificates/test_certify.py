@@ -16,6 +16,7 @@ import isotropy
 from code_lengths import codebook_bits, sequence_bits
 from isotropy.certificates import (
     Certificate,
+    CertificationOptions,
     Goal,
     Hypothesis,
     Recipe,
@@ -91,7 +92,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
 ) -> None:
     monkeypatch.setattr("isotropy.certificates._descent._SECONDS_BETWEEN_SAVES", 0.0)
     settings: dict[str, Any] = {"d": 6, "levels": 3, "epochs": 4, "quantised_epochs": 4}
-    data = half_plane(400)
+    data, kept = half_plane(400), CertificationOptions(checkpoints=tmp_path)
     whole = certify("mlp-8", data, **settings)
     for stop in (2, 6):
         seen = 0
@@ -103,9 +104,9 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            certify("mlp-8", data, checkpoints=tmp_path, progress=interrupt, **settings)
+            certify("mlp-8", data, options=kept, progress=interrupt, **settings)
         assert any(tmp_path.iterdir())
-    assert certify("mlp-8", data, checkpoints=tmp_path, **settings).message == whole.message
+    assert certify("mlp-8", data, options=kept, **settings).message == whole.message
 
 
 def test_a_share_of_the_rows_trains_the_start(certificate: Certificate) -> None:
@@ -124,14 +125,14 @@ def test_transfer_stores_its_start(tmp_path: Path) -> None:
     model = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.BatchNorm1d(8), nn.Linear(8, 2))
     model[2].running_mean.normal_()
     data = half_plane(400)
-    made = certify(
-        model, data, start="given", d=5, levels=3, epochs=1, quantised_epochs=1, symmetry="Z(2)"
-    )
+    few: dict[str, Any] = {"d": 5, "levels": 3, "epochs": 1, "quantised_epochs": 1}
+    paid = CertificationOptions(start="given", symmetry="Z(2)")
+    made = certify(model, data, options=paid, **few)
     made.save(tmp_path / "cert.iso")
     verdict = verify(tmp_path / "cert.iso", data, arch=model)
     assert verdict.verdict == "verified given", verdict.reason
     assert len(verdict.assumes) == 4
-    plain = certify(model, data, start="given", d=5, levels=3, epochs=1, quantised_epochs=1)
+    plain = certify(model, data, options=CertificationOptions(start="given"), **few)
     assert plain.message_bits <= made.message_bits
     hypothesis = made.hypothesis()
     assert [str(group) for group in hypothesis.groups] == ["Z(2)"]
@@ -146,9 +147,8 @@ def test_a_symmetry_of_the_catalogue_is_paid_for() -> None:
 def test_regressions_are_certified_by_a_tolerance() -> None:
     x, _ = half_plane(1500)
     y = 30 * (x[:, :1] - x[:, 1:])
-    made = certify(
-        "mlp-16", (x, y), d=12, epochs=20, quantised_epochs=10, tolerance=20.0, input_scale=1.0
-    )
+    options = CertificationOptions(tolerance=20.0, input_scale=1.0)
+    made = certify("mlp-16", (x, y), options=options, d=12, epochs=20, quantised_epochs=10)
     assert made.bound < 0.5
     assert verify(made, (x, y)).valid
 
@@ -193,12 +193,13 @@ def test_a_start_must_fit_and_its_rest_is_drawn() -> None:
     few: dict[str, Any] = {"d": 2, "levels": 2, "epochs": 1, "quantised_epochs": 1}
     for start in ({"0.weigth": torch.zeros(8, 2)}, {"0.weight": torch.zeros(2, 8)}):
         with pytest.raises(ValueError, match=r"expected a start with the names and shapes"):
-            certify(model, data, start=start, **few)
+            certify(model, data, options=CertificationOptions(start=start), **few)
     torch.manual_seed(1)
-    one = certify(model, data, start={"0.weight": torch.ones(8, 2)}, **few)
+    ones = CertificationOptions(start={"0.weight": torch.ones(8, 2)})
+    one = certify(model, data, options=ones, **few)
     for parameter in model.parameters():
         nn.init.normal_(parameter)
-    assert certify(model, data, start={"0.weight": torch.ones(8, 2)}, **few).start == one.start
+    assert certify(model, data, options=ones, **few).start == one.start
 
 
 def test_trained_statistics_are_not_taken_along() -> None:
@@ -232,8 +233,9 @@ def test_other_names_for_the_classes_are_rejected(tmp_path: Path) -> None:
 
 
 def test_more_groups_than_can_be_read_are_refused_before_training() -> None:
+    many = CertificationOptions(symmetry=["Z(2)"] * 17)
     with pytest.raises(ValueError, match=r"expected at most 16 groups, got 17"):
-        certify(nn.Linear(2, 2), half_plane(100), symmetry=["Z(2)"] * 17, d=2)
+        certify(nn.Linear(2, 2), half_plane(100), options=many, d=2)
 
 
 @pytest.mark.parametrize(
@@ -271,8 +273,18 @@ def test_more_groups_than_can_be_read_are_refused_before_training() -> None:
 def test_bad_input(change: dict[str, Any], sentence: str) -> None:
     arguments = {"model": "mlp-8", "d": 3, "epochs": 1, "quantised_epochs": 1, **change}
     model = arguments.pop("model")
+    fields = CertificationOptions.__dataclass_fields__
+    given: dict[str, Any] = {name: arguments.pop(name) for name in fields if name in arguments}
     with pytest.raises(ValueError, match=sentence):
-        certify(model, half_plane(100), **arguments)
+        certify(model, half_plane(100), options=CertificationOptions(**given), **arguments)
+
+
+def test_keywords_that_became_options_work_and_warn() -> None:
+    data, few = half_plane(100), {"d": 3, "epochs": 1, "quantised_epochs": 1}
+    with pytest.warns(DeprecationWarning, match=r"certify\(classes=…\) is now certify\(options="):
+        old = certify("mlp-8", data, classes=4, **few)
+    new = certify("mlp-8", data, options=CertificationOptions(classes=4), **few)
+    assert old.to_bytes() == new.to_bytes()
 
 
 def test_numbers_need_a_tolerance() -> None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from certificate_parts import BitReader, BitWriter
 from code_lengths import counts_bits, sequence_bits
-from isotropy.certificates import Rejected, _sequences
+from isotropy.certificates import Goal, Hypothesis, Rejected, _sequences
 from isotropy.certificates._sequences import (
     BLOCK,
     MOST_LEVELS,
@@ -208,3 +208,22 @@ def test_too_many_levels_are_rejected(levels: int) -> None:
 def test_bad_sequences_are_refused(symbols: object, sentence: str) -> None:
     with pytest.raises(ValueError, match=sentence):
         write_sequence(BitWriter(), symbols, 3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("symbols", "levels", "sentence"),
+    [
+        ([0, 3], 3, r"expected integers from 0 and below 3, got int64 from 0 to 3"),
+        ([-1, 2], 3, r"expected integers from 0 and below 3, got int64 from -1 to 2"),
+        ([0.5, 1.0], 3, r"expected integers from 0 and below 3, got float64"),
+        ([0, 1], 257, r"expected from 1 to 256 levels, got 257"),
+    ],
+    ids=["above", "negative", "fractions", "levels"],
+)
+def test_a_network_whose_symbols_cannot_be_counted_has_no_message(
+    symbols: list[float], levels: int, sentence: str
+) -> None:
+    codebook = np.arange(levels).astype(np.float16)
+    net = Hypothesis(None, Goal("classification", 2), np.array(symbols), codebook)
+    with pytest.raises(ValueError, match=sentence):
+        net.to_message()

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from certificate_parts import BitWriter
 from isotropy.certificates import (
     Certificate,
+    CertificationOptions,
     Goal,
     Hypothesis,
     Verdict,
@@ -51,7 +52,7 @@ class Own(nn.Module):
 @pytest.fixture(scope="module")
 def transferred() -> Certificate:
     torch.manual_seed(0)
-    return certify(Own(), SAMPLE, start="given", **QUICK)
+    return certify(Own(), SAMPLE, options=CertificationOptions(start="given"), **QUICK)
 
 
 @pytest.fixture(scope="module")
@@ -386,7 +387,7 @@ def test_a_share_of_the_rows_is_part_of_the_message(with_prior: Certificate) -> 
 
 def test_a_regression_says_what_an_error_is() -> None:
     data = X, (X[:, :1] - X[:, 1:]).sin()
-    certificate = certify("mlp-4", data, tolerance=0.5, **QUICK)
+    certificate = certify("mlp-4", data, options=CertificationOptions(tolerance=0.5), **QUICK)
     verdict = verify(certificate.to_bytes(), data)
     assert verdict.reason.startswith("risk of missing by more than 0.5 at most ")
     assert verdict.details["tolerance"] == 0.5

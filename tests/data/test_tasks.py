@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.data import Scaling, Task, inertia, lorentz_scattering, o5_invariant
+from isotropy.data import Standardisation, Task, inertia, lorentz_scattering, o5_invariant
 from isotropy.groups import O13, SO, SO13, Group, O, SO13p
 from isotropy.reps import Pseudoscalar, Rep, Scalar, Symmetry, T, V
 
@@ -261,7 +261,7 @@ def test_tasks_are_values() -> None:
 def test_scaling_by_hand() -> None:
     x = torch.tensor([[1.0, 5.0, 1.0, 2.0, 3.0, 4.0], [3.0, 5.0, -1.0, 0.0, 1.0, 2.0]])
     y = torch.tensor([[3.0, 1.0], [-4.0, 5.0]])
-    scaling = Scaling.of(Symmetry(O(2), 2 * Scalar + 2 * V, Pseudoscalar + Scalar), x, y)
+    scaling = Standardisation.of(Symmetry(O(2), 2 * Scalar + 2 * V, Pseudoscalar + Scalar), x, y)
     rms = math.sqrt((1 + 4 + 9 + 16 + 1 + 0 + 1 + 4) / 8)
     assert scaling.input_offset.tolist() == [2.0, 5.0, 0.0, 0.0, 0.0, 0.0]
     # the second column is constant: its scale is one
@@ -274,7 +274,7 @@ def test_scaling_by_hand() -> None:
 
 def test_a_column_constant_up_to_rounding_is_not_blown_up() -> None:
     x = torch.full((1000, 1), 0.1, dtype=torch.float64)
-    scaling = Scaling.of(Symmetry(O(2), Scalar, Scalar), x, x)
+    scaling = Standardisation.of(Symmetry(O(2), Scalar, Scalar), x, x)
     assert scaling.input_scale.tolist() == [1.0]
 
 
@@ -293,7 +293,7 @@ def test_scaling_commutes_with_the_group(group: Group, rep: Rep) -> None:
     rng = torch.Generator().manual_seed(0)
     columns = torch.rand(symmetry.rep_in.size(), dtype=torch.float64, generator=rng)
     x = 3 + columns * torch.randn(50, symmetry.rep_in.size(), dtype=torch.float64, generator=rng)
-    scaling = Scaling.of(symmetry, x, x)
+    scaling = Standardisation.of(symmetry, x, x)
     g = mild_elements(group, 50)
     moved = symmetry.apply(g, x)
     torch.testing.assert_close(
@@ -306,7 +306,7 @@ def test_scaling_commutes_with_the_group(group: Group, rep: Rep) -> None:
 
 def test_copies_of_one_type_share_a_scale_wherever_they_stand() -> None:
     x = torch.randn(20, 7, generator=torch.Generator().manual_seed(0)) * torch.arange(1, 8)
-    scaling = Scaling.of(Symmetry(O(3), V + Scalar + V, Scalar), x, x[:, :1])
+    scaling = Standardisation.of(Symmetry(O(3), V + Scalar + V, Scalar), x, x[:, :1])
     assert scaling.input_scale[[0, 1, 2, 4, 5, 6]].unique().numel() == 1
     assert scaling.input_scale[3] != scaling.input_scale[0]
 
@@ -321,7 +321,7 @@ def test_scaled_tasks_have_unit_size() -> None:
 
 def test_complex_columns() -> None:
     x = torch.tensor([[1 + 1j, 3j], [3 - 1j, 4.0]])
-    scaling = Scaling.of(Symmetry(O(2), 2 * Scalar, Scalar), x, x[:, :1])
+    scaling = Standardisation.of(Symmetry(O(2), 2 * Scalar, Scalar), x, x[:, :1])
     assert scaling.input_offset.tolist() == [2 + 0j, 2 + 1.5j]
     assert scaling.input_scale.tolist() == pytest.approx([math.sqrt(2), 2.5])
     assert scaling.inputs(x).dtype == torch.complex64

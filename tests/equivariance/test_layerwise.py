@@ -30,7 +30,7 @@ from isotropy.groups import SO
 from isotropy.nn import EMLP
 from isotropy.reps import Scalar, Symmetry, V
 from isotropy_papers._efficientnet_lite import efficientnet_lite
-from isotropy_papers._vision_models import Mixer, ViT, resnet18
+from isotropy_papers._vision_models import Mixer, ViT, ViTTokens, resnet18
 
 SIZE = 16
 
@@ -195,9 +195,9 @@ MODELS: dict[str, Callable[[], nn.Module]] = {
     "lenet": lambda: nn.Sequential(
         conv(3, 4, 5, padding=0), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(), nn.Linear(144, 3)
     ),
-    "vit": lambda: ViT(SIZE, 4, 12, 2, 2, classes=4, registers=2),
+    "vit": lambda: ViT(SIZE, 4, 12, 2, 2, classes=4, tokens=ViTTokens(registers=2)),
     "vit without a class token": lambda: ViT(
-        SIZE, 4, 12, 1, 2, classes=4, class_token=False, pooling="mean"
+        SIZE, 4, 12, 1, 2, classes=4, tokens=ViTTokens(class_token=False, pooling="mean")
     ),
     "mixer": lambda: Mixer(SIZE, 4, 12, 2, 8, 16, 4),
     "windows": lambda: Written(

@@ -40,11 +40,13 @@ def moved_keywords(**options: type[Any]) -> Callable[[Callable[_P, _T]], Callabl
     }
 
     def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
+        called = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
+
         @wraps(function)
         def call(*args: Any, **keywords: Any) -> _T:
             for name in [name for name in keywords if name in places]:
                 argument, kind = places[name]
-                called, now = function.__name__, f"{argument}={kind.__name__}({name}=…)"
+                now = f"{argument}={kind.__name__}({name}=…)"
                 warnings.warn(
                     f"{called}({name}=…) is now {called}({now}): the old way goes in version 0.2",
                     DeprecationWarning,

@@ -2,6 +2,7 @@ from isotropy.certificates._architectures import Architecture, architecture
 from isotropy.certificates._bounds import Bound, smallest_bound
 from isotropy.certificates._certificate import Certificate
 from isotropy.certificates._certification import certify
+from isotropy.certificates._certification_options import CertificationOptions
 from isotropy.certificates._certify_findings import certify_finding
 from isotropy.certificates._goal import Goal
 from isotropy.certificates._hypothesis import Hypothesis
@@ -20,6 +21,7 @@ __all__ = [
     "Architecture",
     "Bound",
     "Certificate",
+    "CertificationOptions",
     "Goal",
     "Hypothesis",
     "Quantised",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -15,8 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, ProgressCallback
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.certificates._architectures import Architecture
 from isotropy.certificates._certificate import MOST_START, Certificate, claims_of, model_digest
+from isotropy.certificates._certification_options import CertificationOptions
 from isotropy.certificates._examples import Examples, dealt_rows
 from isotropy.certificates._hypothesis import MOST_DIMENSIONS, MOST_LEVELS, Hypothesis, StartKind
 from isotropy.certificates._initial import initial_parameters
@@ -25,12 +26,13 @@ from isotropy.certificates._problem import problem, require_untrained
 from isotropy.certificates._projectors import PROJECTORS
 from isotropy.certificates._recipe import Recipe
 from isotropy.certificates._recount import Recount
-from isotropy.certificates._search import Search, Training, quantised_weights, used_levels
+from isotropy.certificates._search import SubspaceTraining, quantised_weights, used_levels
 from isotropy.certificates._starts import pack_start, unpack_start
 from isotropy.certificates._subspace import Subspace
 from isotropy.groups import Group, parse_group
 
 
+@moved_keywords(options=CertificationOptions)
 def certify(
     model: str | Architecture | nn.Module,
     data: Any,
@@ -39,16 +41,10 @@ def certify(
     test: Any = None,
     recipe: Recipe | None = None,
     seed: int = 0,
-    classes: int | None = None,
-    tolerance: float | None = None,
-    input_scale: float | None = None,
-    start: Mapping[str, Tensor] | str | None = None,
     prior_percent: int | None = None,
-    symmetry: str | Group | Sequence[str | Group] | None = None,
+    options: CertificationOptions | None = None,
     device: str | torch.device = "cpu",
     progress: ProgressCallback | None = None,
-    checkpoints: str | os.PathLike[str] | None = None,
-    search: Search | None = None,
     **settings: Any,
 ) -> Certificate:
     """Train a network that a short message can say, and bound its risk.
@@ -66,20 +62,11 @@ def certify(
         test: A test sample, to report the error on it; nothing rests on it.
         recipe: How to look for the network.
         seed: Names θ₀ and the projector; large seeds cost bits.
-        classes: How many; by default one more than the largest label.
-        tolerance: For a regression: an error is a number missed by more than this.
-        input_scale: Inputs are divided by this; 16 bits of the message.
-        start: θ₀ that was fixed before the data were seen: tensors by name (those that are not
-            given are drawn), or ``"given"`` for the parameters of ``model`` (transfer). It is
-            stored in the certificate.
         prior_percent: Train θ₀ on this share of the rows, and certify on the others.
-        symmetry: The groups that a module of your own uses, to be paid for; architectures of the
-            catalogue pay for theirs anyway.
+        options: What few certificates need: the tolerance of a regression, a start of your own,
+            the symmetry of a module of your own, a folder for checkpoints, another search.
         device: Where to train; counting is done in float64 on the CPU.
         progress: Called with how far the work is.
-        checkpoints: A folder from which an interrupted run goes on.
-        search: How to find the symbols and levels of the weights; by default, train them free and
-            then quantised. The bound holds for any.
         **settings: Changes to the recipe: ``d=500, levels=5, epochs=20``.
 
     Returns:
@@ -99,16 +86,18 @@ def certify(
     if not 0 < delta < 1:
         raise ValueError(f"expected delta between 0 and 1, got {delta}")
     recipe = replace(recipe or Recipe(), **_known(settings))
-    given = problem(model, data, test, classes, tolerance, input_scale)
+    options = options or CertificationOptions()
+    start = options.start
+    given = problem(model, data, test, options)
     sample, module, named = given.sample, given.module, given.architecture
-    groups = _groups(symmetry, named)
+    groups = _groups(options.symmetry, named)
     d = _dimension(recipe, len(sample), given.parameters)
     if start in (None, "zero"):
         require_untrained(module)
     elif 4 * given.parameters > MOST_START:
         most = MOST_START // 4
         raise ValueError(f"expected a start of at most {most} numbers, got {given.parameters}")
-    folder = None if checkpoints is None else Path(checkpoints)
+    folder = None if options.checkpoints is None else Path(options.checkpoints)
     fingerprint = _fingerprint(
         f"{given.text} {model_digest(module)}",
         sample,
@@ -156,8 +145,10 @@ def certify(
         origin = "zero" if kind == "zero" else first
         space = Subspace(module, d, projector=recipe.projector, seed=seed, start=origin).to(device)
         x, y = given.inputs(learn.x, device), learn.y.to(device)
-        training = Training(space, given.goal, x, y, recipe, seed, progress, folder, fingerprint)
-        symbols, codebook = used_levels(*(search or quantised_weights)(training))
+        training = SubspaceTraining(
+            space, given.goal, x, y, recipe, seed, progress, folder, fingerprint
+        )
+        symbols, codebook = used_levels(*(options.search or quantised_weights)(training))
         hypothesis = replace(hypothesis, symbols=symbols, codebook=codebook)
     return certificate_of(
         hypothesis,

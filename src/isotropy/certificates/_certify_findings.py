@@ -14,6 +14,7 @@ from isotropy.certificates._architectures import Architecture
 from isotropy.certificates._bound_arguments import confidence
 from isotropy.certificates._certificate import Certificate
 from isotropy.certificates._certification import certify
+from isotropy.certificates._certification_options import CertificationOptions
 from isotropy.certificates._examples import Examples, examples
 from isotropy.certificates._finding_networks import networks_for
 from isotropy.certificates._recipe import Recipe
@@ -146,6 +147,7 @@ def certify_finding(
     else:
         outputs = int(sample.y.max()) + 1
     networks = networks_for(finding, tuple(sample.x.shape[1:]), outputs)
+    options = CertificationOptions(tolerance=tolerance, input_scale=_input_scale(sample.x))
     best = [
         _best(
             network,
@@ -154,8 +156,7 @@ def certify_finding(
             settings,
             progress,
             delta=delta,
-            tolerance=tolerance,
-            input_scale=_input_scale(sample.x),
+            options=options,
             seed=seed,
         )
         for network in networks
@@ -183,7 +184,7 @@ def _best(
     outputs: int,
     settings: Mapping[str, Any],
     progress: ProgressCallback | None,
-    **options: Any,
+    **certified: Any,
 ) -> Certificate:
     size = network.parameter_count(tuple(sample.x.shape[1:]), outputs)
     usual = Recipe().on(len(sample))
@@ -202,7 +203,7 @@ def _best(
         given = {"d": d, "levels": levels, **usual_settings, **settings}
         name = f"certifying {network}, {number}/{len(trials)}"
         named = None if progress is None else partial(_named_step, progress, name)
-        found.append(certify(network, sample, progress=named, **options, **given))
+        found.append(certify(network, sample, progress=named, **certified, **given))
     return min(found, key=lambda certificate: certificate.bound)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.certificates._architectures import Architecture, architecture
+from isotropy.certificates._certification_options import CertificationOptions
 from isotropy.certificates._counting import require_same
 from isotropy.certificates._examples import Examples, examples
 from isotropy.certificates._goal import Goal, half_above
@@ -39,22 +40,21 @@ def problem(
     model: str | Architecture | nn.Module,
     data: Any,
     test: Any,
-    classes: int | None,
-    tolerance: float | None,
-    input_scale: float | None,
+    options: CertificationOptions,
 ) -> Problem:
     """Check what a user gives to `certify`."""
     sample = examples(data)
+    classes = options.classes
     if classes is None and sample.classes is not None:
         classes = len(sample.classes)
-    goal = _goal(sample.y, classes, tolerance)
+    goal = _goal(sample.y, classes, options.tolerance)
     goal.check(sample.y)
     held_out = None if test is None else examples(test, sample.classes)
     if held_out is not None:
         goal.check(held_out.y)
     text, module, named = _module(model, tuple(sample.x.shape[1:]), goal.outputs)
     parameters = sum(shape.numel() for shape in parameter_shapes(module).values())
-    scale = None if input_scale is None else half_above(input_scale)
+    scale = None if options.input_scale is None else half_above(options.input_scale)
     _require_outputs(module, sample, goal)
     return Problem(sample, held_out, goal, text, module, named, parameters, scale)
 

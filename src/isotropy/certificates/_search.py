@@ -25,7 +25,7 @@ _TIMED_STEPS = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class SubspaceTraining:
     """A network in its subspace and the rows it learns from: what a search is given.
 
     Args:
@@ -81,11 +81,11 @@ class Training:
         )
 
 
-Search: TypeAlias = Callable[[Training], tuple[Tensor, Tensor]]
+Search: TypeAlias = Callable[[SubspaceTraining], tuple[Tensor, Tensor]]
 """From a training to the symbol of each weight, and the levels that they stand for."""
 
 
-def quantised_weights(training: Training) -> tuple[Tensor, Tensor]:
+def quantised_weights(training: SubspaceTraining) -> tuple[Tensor, Tensor]:
     """Train the weights of a subspace, which are left at the free optimum, until few values do."""
     space, recipe = training.space.train(), training.recipe
     # Adam moves every weight by its rate, and P spreads d of them over D parameters

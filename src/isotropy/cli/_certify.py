@@ -126,7 +126,7 @@ def certify(
         "minutes": minutes,
     }
     _check_options(minutes, delta, out)
-    from isotropy.certificates import certify
+    from isotropy.certificates import CertificationOptions, certify
 
     began = time.monotonic()
     with common.progress("loading") as progress:
@@ -145,21 +145,24 @@ def certify(
         # what fails in a network of the catalogue is a defect of ours
         one_sentence() if is_own(arch) else nullcontext(),
     ):
+        options = CertificationOptions(
+            classes=classes,
+            tolerance=tolerance,
+            input_scale=input_scale,
+            start=None if start is None else _weights(model, sample, classes, start),
+            symmetry=listed_groups(symmetry),
+            checkpoints=folder,
+        )
         certificate = certify(
             model,
             sample,
             delta=delta,
             test=held_out,
             seed=0 if common.seed is None else common.seed,
-            classes=classes,
-            tolerance=tolerance,
-            input_scale=input_scale,
-            start=None if start is None else _weights(model, sample, classes, start),
             prior_percent=prior_percent,
-            symmetry=listed_groups(symmetry),
+            options=options,
             device=common.device,
             progress=progress,
-            checkpoints=folder,
             **{name: value for name, value in settings.items() if value is not None},
         )
         certificate.save(out)

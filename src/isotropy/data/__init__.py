@@ -3,6 +3,7 @@
 from isotropy._run._lazy_names import lazy_names
 
 _MOVED = {
+    "isotropy.data": "Scaling=Standardisation",
     "isotropy.data._fetch": "fetch_digest",
     "isotropy_papers.broken_symmetries": "modified_inertia windy_pendulum",
     "isotropy_papers.digit_tasks": "QuadrantDigits in_quadrants rotated translated",

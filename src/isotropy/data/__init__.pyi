@@ -9,7 +9,7 @@ from isotropy.data._load import load
 from isotropy.data._models import load_model
 from isotropy.data._regression_tasks import inertia, lorentz_scattering, o5_invariant
 from isotropy.data._rollout_errors import geometric_mean, relative_error
-from isotropy.data._task import Scaling, Splits, Task
+from isotropy.data._task import Splits, Standardisation, Task
 from isotropy.data._transitions import TransitionChunks, Transitions
 
 __all__ = [
@@ -17,8 +17,8 @@ __all__ = [
     "Chunks",
     "Dataset",
     "HamiltonianSystem",
-    "Scaling",
     "Splits",
+    "Standardisation",
     "Task",
     "TransitionChunks",
     "Transitions",

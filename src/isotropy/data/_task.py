@@ -42,12 +42,12 @@ class Splits(Generic[Part]):
 
 
 @dataclass(frozen=True, eq=False)
-class Scaling:
+class Standardisation:
     """Offsets and scales that bring data to unit size without breaking their symmetry.
 
     A map x ↦ (x − offset) / scale commutes with the group when the offset is invariant and the
     scale is the same number on every column of a representation that the group mixes. So
-    ``Scaling.of`` gives
+    ``Standardisation.of`` gives
 
     - each scalar column its own mean and standard deviation,
     - all columns of the other types no offset, and one scale for each type: the root mean square
@@ -67,7 +67,7 @@ class Scaling:
         >>> from isotropy.groups import O
         >>> from isotropy.reps import V
         >>> x = torch.tensor([[1.0, 3.0, 4.0], [3.0, -4.0, 3.0]])
-        >>> scaling = Scaling.of(
+        >>> scaling = Standardisation.of(
         ...     Symmetry(O(2), Scalar + V, Scalar), x, torch.tensor([[0.0], [2.0]])
         ... )
         >>> scaling.input_offset.tolist(), scaling.output_scale.tolist()
@@ -82,7 +82,7 @@ class Scaling:
     output_scale: Tensor
 
     @staticmethod
-    def of(symmetry: Symmetry, x: Tensor, y: Tensor) -> Scaling:
+    def of(symmetry: Symmetry, x: Tensor, y: Tensor) -> Standardisation:
         """The scaling of these data under this symmetry.
 
         Args:
@@ -97,14 +97,14 @@ class Scaling:
             >>> from isotropy.groups import SO
             >>> from isotropy.reps import V
             >>> x = torch.tensor([[3.0, 4.0]])
-            >>> Scaling.of(Symmetry(SO(2), V, V), x, 2 * x).output_scale
+            >>> Standardisation.of(Symmetry(SO(2), V, V), x, 2 * x).output_scale
             tensor([7.0711, 7.0711], dtype=torch.float64)
         """
         x = _rows(x, symmetry.rep_in, "inputs")
         y = _rows(y, symmetry.rep_out, "outputs")
         if len(x) != len(y):
             raise ValueError(f"expected as many outputs as inputs, got {len(y)} and {len(x)}")
-        return Scaling(
+        return Standardisation(
             *_offset_and_scale(symmetry.rep_in, x), *_offset_and_scale(symmetry.rep_out, y)
         )
 
@@ -220,8 +220,8 @@ class Task:
         sizes = (train, validation, test)
         return Splits(*(self.draw(n, generator=rng) for n, rng in zip(sizes, streams, strict=True)))
 
-    def standardisation(self, x: Tensor, y: Tensor) -> Scaling:
-        """The scaling of these rows that keeps the symmetry; see :class:`Scaling`.
+    def standardisation(self, x: Tensor, y: Tensor) -> Standardisation:
+        """The scaling of these rows that keeps the symmetry; see :class:`Standardisation`.
 
         Example:
             >>> from isotropy.data import inertia
@@ -229,7 +229,7 @@ class Task:
             >>> scaling.input_scale[5:].unique().numel(), scaling.input_offset[5:].any().item()
             (1, False)
         """
-        return Scaling.of(self.symmetry, x, y)
+        return Standardisation.of(self.symmetry, x, y)
 
 
 def require_count(n: int, what: str) -> None:

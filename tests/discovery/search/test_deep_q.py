@@ -11,6 +11,7 @@ from isotropy.discovery.search import (
     ByNetwork,
     ChildProposal,
     DeepQ,
+    DeepQOptions,
     SearchSpace,
     State,
     strategy_of,
@@ -38,8 +39,9 @@ def searched(strategy, children):
     return scores
 
 
-def small(space, seed, **options):
-    return DeepQ(space, seed, hidden=(32, 32), batch=32, **options)
+def small(space, seed, epsilon=CODE_EPSILON, **options):
+    sizes = DeepQOptions(hidden=(32, 32), batch=32, **options)
+    return DeepQ(space, seed, epsilon=epsilon, options=sizes)
 
 
 @pytest.mark.parametrize("hidden", [((4,),), ((4,), (6,), (10,))])
@@ -89,7 +91,10 @@ def test_a_schedule_counts_networks_and_not_their_states():
             shares.append(models)
             return super().share_of_random_actions(models)
 
-    search, scores = ByNetwork(Noted(SPACE, 0, hidden=(8,)), SPACE.network), {}
+    search, scores = (
+        ByNetwork(Noted(SPACE, 0, options=DeepQOptions(hidden=(8,))), SPACE.network),
+        {},
+    )
     for _ in range(15):
         shares.clear()
         proposal = search.propose(scores, ())
@@ -127,7 +132,10 @@ def test_consecutive_proposals_of_a_young_agent_are_one_action_apart():
 @pytest.mark.parametrize("lost", [0.9, 0.0])
 def test_the_published_reward_is_survived(lost):
     agent = DeepQ(
-        SPACE, 0, reward=lambda points: points * np.exp(abs(points)), hidden=(16,), batch=8
+        SPACE,
+        0,
+        reward=lambda points: points * np.exp(abs(points)),
+        options=DeepQOptions(hidden=(16,), batch=8),
     )
     scores = {}
     for _ in range(30):
@@ -184,13 +192,26 @@ def test_q_values_reach_the_fixed_point_of_a_chain():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("make", "message"),
     [
-        ({"batch": 0}, "expected batch of at least 1, got 0"),
-        ({"epsilon": ((5, 1.0),)}, "expected growing numbers of models from 0 on"),
-        ({"epsilon": ((0, 1.5),)}, "expected shares of random actions from 0 to 1"),
+        (lambda: DeepQOptions(batch=0), "expected batch of at least 1, got 0"),
+        (
+            lambda: DeepQ(SPACE, 0, epsilon=((5, 1.0),)),
+            "expected growing numbers of models from 0 on",
+        ),
+        (
+            lambda: DeepQ(SPACE, 0, epsilon=((0, 1.5),)),
+            "expected shares of random actions from 0 to 1",
+        ),
     ],
 )
-def test_numbers_out_of_range_are_refused(options, message):
+def test_numbers_out_of_range_are_refused(make, message):
     with pytest.raises(ValueError, match=message):
-        DeepQ(SPACE, 0, **options)
+        make()
+
+
+def test_keywords_that_became_options_work_and_warn():
+    with pytest.warns(DeprecationWarning, match=r"DeepQ\(batch=…\) is now DeepQ\(options="):
+        old = DeepQ(SPACE, 3, batch=32)  # type: ignore[call-arg]
+    new = DeepQ(SPACE, 3, options=DeepQOptions(batch=32))
+    assert list(searched(old, 40)) == list(searched(new, 40))

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
 
-from isotropy.discovery.sharing import BilevelOptions, LearnedSharing
+from isotropy.discovery.sharing import BilevelOptions, LearnedSharing, ModuleSharingOptions
 from isotropy.equivariance import partition_distance
 from isotropy.nn import SharedLinear
 from isotropy_papers.sharing_tasks import cross_correlation, shared_means
@@ -324,7 +324,8 @@ class TestModels:
         assert found.model_(self.x.double()).shape == (200, 1)
 
     def test_slices_along_an_axis_by_implicit_differentiation(self):
-        options = {"search": BilevelOptions(inner_steps=5, outer_steps=30, outer_rate=0.2, terms=5)}
+        search = BilevelOptions(inner_steps=5, outer_steps=30, outer_rate=0.2, terms=5)
+        options = ModuleSharingOptions(search=search)
         net = torch.nn.Linear(4, 1)
         before = net.weight.detach().clone()
         found = LearnedSharing(net, tensor="weight", axis=1, options=options).fit(self.x, self.y)
@@ -335,6 +336,14 @@ class TestModels:
         assert found.score(self.x, self.y) > 0.99
         assert found.name_.name == "S(3), positions 0, 1, 3"
         torch.testing.assert_close(net.weight.detach(), before)  # the given one stays as it was
+
+    def test_options_as_a_mapping_work_and_warn(self):
+        sharing = LearnedSharing(torch.nn.Linear(4, 1), options={"folds": 1})  # type: ignore[arg-type]
+        with (
+            pytest.warns(DeprecationWarning, match=r"are now ModuleSharingOptions"),
+            pytest.raises(ValueError, match=r"folds of at least 2"),
+        ):
+            sharing.fit(self.x, self.y)
 
     def test_which_tensor_is_meant_must_be_said_where_there_are_several(self):
         net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Linear(3, 1))

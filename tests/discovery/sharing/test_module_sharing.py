@@ -12,7 +12,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.discovery.sharing import BilevelOptions, FitOptions, learn_module_sharing
+from isotropy.discovery.sharing import (
+    BilevelOptions,
+    FitOptions,
+    ModuleSharingOptions,
+    learn_module_sharing,
+)
 from isotropy.discovery.sharing._bilevel import search_assignments
 from isotropy.discovery.sharing._neighbour_partitions import (
     merged_partitions,
@@ -365,15 +370,12 @@ def test_an_interrupted_search_keeps_the_best_so_far() -> None:
 def learned(**more: Any) -> Any:
     x = draw(100, 4)
     y = x @ torch.tensor([[1.0], [-1.0], [1.0], [-1.0]]) + 0.3 * draw(100, 1, seed=1)
-    options: dict[str, Any] = {
-        "sites": {"weight": 1},
-        "search": QUICK_SEARCH,
-        "weigh": QUICK_FIT,
-        "fit": QUICK_FIT,
-        "folds": 3,
-        "seed": 0,
-    }
-    return learn_module_sharing(nn.Linear(4, 1), x, y, **{**options, **more})
+    quick = {"search": QUICK_SEARCH, "weigh": QUICK_FIT, "fit": QUICK_FIT, "folds": 3}
+    fields = ModuleSharingOptions.__dataclass_fields__
+    given = {name: more.pop(name) for name in fields if name in more}
+    options = ModuleSharingOptions(**{**quick, **given})
+    rest = {"sites": {"weight": 1}, "seed": 0, **more}
+    return learn_module_sharing(nn.Linear(4, 1), x, y, options=options, **rest)
 
 
 def test_two_blocks_are_found_and_the_model_has_them() -> None:
@@ -402,6 +404,12 @@ def test_one_seed_gives_one_result() -> None:
     assert torch.equal(first.history, again.history)
     assert first.losses == again.losses
     assert not torch.equal(first.history, other.history)
+
+
+def test_keywords_that_became_options_work_and_warn() -> None:
+    match = r"learn_module_sharing\(folds=…\) is now .*options=ModuleSharingOptions\(folds=…"
+    with pytest.warns(DeprecationWarning, match=match), pytest.raises(ValueError, match=r"got 9"):
+        learn_module_sharing(nn.Linear(4, 1), draw(9, 4), draw(9, 1), sites={"weight": 1}, folds=3)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize("at", [1, 2])

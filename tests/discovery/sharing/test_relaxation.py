@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
-from isotropy.discovery.sharing import LeastSquares
+from isotropy.discovery.sharing import LeastSquares, RelaxationOptions, relax_sharing
 from isotropy.discovery.sharing._assignment import (
     hard_assignment,
     rank_penalty,
@@ -15,7 +17,7 @@ from isotropy.discovery.sharing._assignment import (
     row_entropy,
     row_softmax,
 )
-from isotropy.discovery.sharing._relaxation import averaged, relax_sharing
+from isotropy.discovery.sharing._relaxation import Optimiser, averaged
 from isotropy.equivariance import partition_distance
 from isotropy.run import Step
 from isotropy_papers.sharing_tasks import shared_means
@@ -69,7 +71,7 @@ def test_the_loss_is_the_validation_loss_with_its_penalties(norm: str) -> None:
         held,
         entropy=0.3,
         rank=0.2,
-        rank_norm=norm,  # type: ignore[arg-type]
+        options=RelaxationOptions(rank_norm=norm),  # type: ignore[arg-type]
         steps=7,
         generator=generator(0),
     )
@@ -98,14 +100,15 @@ def test_the_best_restart_is_that_of_the_least_loss() -> None:
 
 
 @pytest.mark.parametrize("optimiser", ["adam", "rmsprop"])
-def test_a_problem_takes_the_same_path_alone_and_in_a_batch(optimiser: str) -> None:
+def test_a_problem_takes_the_same_path_alone_and_in_a_batch(optimiser: Optimiser) -> None:
     x, y = normal(3, 20, 2), normal(3, 20, 2, seed=1)
-    options = {"restarts": 2, "steps": 60, "optimiser": optimiser}
+    options = RelaxationOptions(optimiser=optimiser)
 
     def relaxed(rows: slice | int, start: torch.Generator) -> Tensor:
         train = LeastSquares.of(x[rows][..., :8, :], y[rows][..., :8, :])
         held = LeastSquares.of(x[rows][..., 8:, :], y[rows][..., 8:, :])
-        return relax_sharing(train, held, generator=start, **options).assignment  # type: ignore[arg-type]
+        found = relax_sharing(train, held, restarts=2, steps=60, options=options, generator=start)
+        return found.assignment
 
     batch = relaxed(slice(None), generator(0))
     assert batch.shape == (3, 2, 4, 4)
@@ -125,9 +128,8 @@ def test_one_step_of_rmsprop_by_hand() -> None:
     slope = torch.autograd.grad(loss, logits)[0] + 1e-4 * logits.detach()
     # alpha is 0.99, so a first step has the length lr / sqrt(1 − alpha)
     moved = logits.detach() - 2e-2 * slope / ((0.01 * slope**2).sqrt() + 1e-8)
-    found = relax_sharing(
-        train, held, restarts=1, steps=1, optimiser="rmsprop", generator=generator(3)
-    )
+    rmsprop = RelaxationOptions(optimiser="rmsprop")
+    found = relax_sharing(train, held, restarts=1, steps=1, options=rmsprop, generator=generator(3))
     torch.testing.assert_close(found.assignment[0], row_softmax(moved))
 
 
@@ -167,8 +169,9 @@ def test_mini_batches_end_where_all_rows_do() -> None:
     train = LeastSquares.of(None, y[:30])
     parts = [LeastSquares.of(None, rows) for rows in y[30:].split(20)]
     for patience in (None, 200):
+        patient = RelaxationOptions(patience=patience)
         found = relax_sharing(
-            train, parts, rank=0.05, steps=300, generator=generator(0), patience=patience
+            train, parts, rank=0.05, steps=300, options=patient, generator=generator(0)
         )
         assert rounded(found.best()).tolist() == [0, 0, 1, 1]
 
@@ -179,11 +182,12 @@ def test_patience_stops_early_and_keeps_the_best(batches: int) -> None:
     train = LeastSquares.of(None, y[:10])
     held = [LeastSquares.of(None, rows) for rows in y[10:].split(20 // batches)]
     # at this rate the path wanders, so the last is not the best
-    options = {"learning_rate": 3.0, "weight_decay": 1.0, "generator": generator(0)}
-    patient = relax_sharing(train, held, steps=400, patience=30, **options)  # type: ignore[arg-type]
+    options = RelaxationOptions(learning_rate=3.0, weight_decay=1.0)
+    patient = relax_sharing(
+        train, held, steps=400, options=replace(options, patience=30), generator=generator(0)
+    )
     assert 30 < patient.steps < 400
-    options["generator"] = generator(0)
-    last = relax_sharing(train, held, steps=patient.steps, **options)  # type: ignore[arg-type]
+    last = relax_sharing(train, held, steps=patient.steps, options=options, generator=generator(0))
     assert last.steps == patient.steps
     assert bool((patient.loss <= last.loss).all())
     assert bool((patient.loss < last.loss - 1e-6).any())
@@ -201,12 +205,13 @@ def test_an_interruption_keeps_what_there_is() -> None:
             raise KeyboardInterrupt
 
     for patience in (None, 50_000):
+        options = RelaxationOptions(patience=patience)
         stopped = relax_sharing(
-            train, held, generator=generator(0), progress=interrupt, patience=patience
+            train, held, options=options, generator=generator(0), progress=interrupt
         )
         assert stopped.interrupted
         assert stopped.steps == 100
-        short = relax_sharing(train, held, steps=100, generator=generator(0), patience=patience)
+        short = relax_sharing(train, held, steps=100, options=options, generator=generator(0))
         assert not short.interrupted
         assert torch.equal(stopped.assignment, short.assignment)
 
@@ -216,10 +221,11 @@ def test_table_1_of_the_paper() -> None:
     tasks = [shared_means(2, seed=seed) for seed in range(60)]
     y = torch.stack([task.y for task in tasks])
     train, held = LeastSquares.of(None, y[:, :30]), LeastSquares.of(None, y[:, 30:])
+    rmsprop = RelaxationOptions(optimiser="rmsprop")
     bounds = {0.01: ((0.03, 0.28), (0.008, 0.021)), 0.0: ((0.75, 1.0), (0.012, 0.027))}
     for weight, (distance, error) in bounds.items():
         found = relax_sharing(
-            train, held, entropy=weight, rank=weight, optimiser="rmsprop", generator=generator(0)
+            train, held, entropy=weight, rank=weight, options=rmsprop, generator=generator(0)
         )
         partitions = rounded(found.best())
         distances = [partition_distance([0, 0], labels) for labels in partitions]
@@ -234,12 +240,22 @@ def test_table_1_of_the_paper() -> None:
 def test_bad_input() -> None:
     train, held = means(30, 2)
     with pytest.raises(ValueError, match=r"expected the optimiser 'adam' or 'rmsprop', got 'sgd'"):
-        relax_sharing(train, held, optimiser="sgd")  # type: ignore[arg-type]
+        RelaxationOptions(optimiser="sgd")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"expected the rank norm"):
-        relax_sharing(train, held, rank_norm="max")  # type: ignore[arg-type]
+        relax_sharing(train, held, options=RelaxationOptions(rank_norm="max"))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"expected at least one restart, got 0"):
         relax_sharing(train, held, restarts=0)
     with pytest.raises(ValueError, match=r"expected at least one validation set, got none"):
         relax_sharing(train, [])
     with pytest.raises(ValueError, match=r"expected validation of a map of shape \(2, 1\), got"):
         relax_sharing(train, means(30, 3)[1])
+
+
+def test_keywords_that_became_options_work_and_warn() -> None:
+    train, held = means(30, 2)
+    with pytest.warns(DeprecationWarning, match=r"relax_sharing\(patience=…\) is now .*options="):
+        old = relax_sharing(train, held, steps=9, patience=5, generator=generator(0))  # type: ignore[call-arg]
+    new = relax_sharing(
+        train, held, steps=9, options=RelaxationOptions(patience=5), generator=generator(0)
+    )
+    assert torch.equal(old.assignment, new.assignment)

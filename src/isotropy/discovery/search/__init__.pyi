@@ -1,6 +1,6 @@
 from isotropy.discovery.search._by_network import ByNetwork
 from isotropy.discovery.search._child import Trained
-from isotropy.discovery.search._deep_q import DeepQ
+from isotropy.discovery.search._deep_q import DeepQ, DeepQOptions
 from isotropy.discovery.search._grid_child import GridChild, Training
 from isotropy.discovery.search._lattice_search import LatticeSearch
 from isotropy.discovery.search._sampler import StrategySampler
@@ -14,6 +14,7 @@ __all__ = [
     "ByNetwork",
     "ChildProposal",
     "DeepQ",
+    "DeepQOptions",
     "GridChild",
     "LatticeSearch",
     "SearchResult",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from isotropy._run import generator, spawn
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.discovery.search._by_network import full_scores, models_in, seen_states
 from isotropy.discovery.search._q_network import QNetwork
 from isotropy.discovery.search._random_search import RandomSearch
@@ -33,6 +35,50 @@ PAPER_EPSILON: tuple[tuple[int, float], ...] = (
 NETWORK_EPSILON: tuple[tuple[int, float], ...] = tuple((n // 10, e) for n, e in CODE_EPSILON)
 
 
+@dataclass(frozen=True)
+class DeepQOptions:
+    """How a deep Q agent walks and learns; the defaults are as published but where noted.
+
+    Args:
+        hidden: Widths of the value network.
+        batch: Transitions in a step; as in the code, the paper says 512. Nothing is learned before
+            there are as many.
+        gamma: Discount.
+        rate: Of Adam.
+        target: The copy of the value network follows after each step at which the number of models
+            is a multiple of this.
+        episode: Steps of an episode.
+        scale: What bits of a state are multiplied by.
+        updates: The most steps of learning in one walk over known states; ``None`` for one at
+            each step, as published.
+        patience: Steps of a walk before it gives up; as long as an episode.
+        catch_up: The most steps of learning after a restart.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        >>> DeepQOptions(hidden=(32, 32)).batch
+        128
+    """
+
+    hidden: tuple[int, ...] = (400, 400, 400)
+    batch: int = 128
+    gamma: float = 0.5
+    rate: float = 1e-3
+    target: int = 2
+    episode: int = 101
+    scale: float = 0.1
+    updates: int | None = 2
+    patience: int = 101
+    catch_up: int = 1000
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "target", "episode", "patience"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"expected {name} of at least 1, got {getattr(self, name)}")
+
+
 class DeepQ:
     """An agent that walks from state to state, a group more or less at a time, by learned values.
 
@@ -40,13 +86,14 @@ class DeepQ:
     which falls with the number of models trained, and otherwise the one of the largest value. A
     step to a state whose score is known trains no child; the walk goes on, with one step of
     learning, until it comes to a state that is neither scored nor taken: the proposal. Where a
-    walk of ``patience`` steps finds none, a random unseen state is proposed and walked on from.
+    walk of ``options.patience`` steps finds none, a random unseen state is proposed, from which the
+    walk goes on.
 
     Unlike the published agent, which replays the transitions that it walked, this one replays all
     pairs of scored states that are one action apart, in both directions. Where children are
     networks, a state is scored when its network is, and models are networks. So the memory and ε
     follow from scores alone, after a restart as before. Values are then learned anew from that
-    memory, in one step for each model but at most ``catch_up``, and the walk starts afresh.
+    memory, in one step for each model but at most ``options.catch_up``, and the walk starts afresh.
 
     Args:
         space: What to search.
@@ -56,19 +103,7 @@ class DeepQ:
         epsilon: Pairs (models, ε): from so many models on, ε; as in the published code. The paper's
             table is ``PAPER_EPSILON``; where children are networks, ``NETWORK_EPSILON`` falls
             before there are none left.
-        hidden: Widths of the value network; as published.
-        batch: Transitions in a step; as in the code, the paper says 512. Nothing is learned before
-            there are as many.
-        gamma: Discount; as published.
-        rate: Of Adam; as published.
-        target: The copy of the value network follows after each step at which the number of models
-            is a multiple of this; as published.
-        episode: Steps of an episode; as published.
-        scale: What bits of a state are multiplied by; as published.
-        updates: The most steps of learning in one walk over known states; ``None`` for one at
-            each step, as published.
-        patience: Steps of a walk before it gives up; as long as an episode.
-        catch_up: The most steps of learning after a restart.
+        options: How it walks and learns.
 
     Raises:
         ValueError: If a number is out of range.
@@ -84,6 +119,7 @@ class DeepQ:
 
     keeps_weights = False
 
+    @moved_keywords(options=DeepQOptions)
     def __init__(
         self,
         space: SearchSpace,
@@ -91,34 +127,22 @@ class DeepQ:
         *,
         reward: Callable[[float], float] = bounded_reward,
         epsilon: tuple[tuple[int, float], ...] = CODE_EPSILON,
-        hidden: tuple[int, ...] = (400, 400, 400),
-        batch: int = 128,
-        gamma: float = 0.5,
-        rate: float = 1e-3,
-        target: int = 2,
-        episode: int = 101,
-        scale: float = 0.1,
-        updates: int | None = 2,
-        patience: int = 101,
-        catch_up: int = 1000,
+        options: DeepQOptions | None = None,
     ) -> None:
-        least = {"batch": batch, "target": target, "episode": episode, "patience": patience}
-        for name, number in least.items():
-            if number < 1:
-                raise ValueError(f"expected {name} of at least 1, got {number}")
         if not epsilon or epsilon[0][0] != 0 or list(epsilon) != sorted(epsilon):
             raise ValueError(f"expected growing numbers of models from 0 on, got {epsilon}")
         if not all(0 <= share <= 1 for _, share in epsilon):
             raise ValueError(f"expected shares of random actions from 0 to 1, got {epsilon}")
         self._space, self._reward, self._epsilon = space, reward, epsilon
-        self._batch, self._target, self._episode, self._scale = batch, target, episode, scale
-        self._updates, self._patience, self._catch_up = updates, patience, catch_up
+        self._options = options = options or DeepQOptions()
         self._random, weights = spawn(generator(seed), 2)
         self._unseen = RandomSearch(space, seed)
         self._neighbours = cache(space.neighbours)
         self._actions = len(self._neighbours(State()))
         inputs = len(self._bits(State()))
-        self._net = QNetwork(inputs, self._actions, hidden, gamma, rate, weights)
+        self._net = QNetwork(
+            inputs, self._actions, options.hidden, options.gamma, options.rate, weights
+        )
         self._memory = _Memory(self._bits, self._neighbours)
         self._place, self._steps, self._models = State(), 0, 0
         self._pending = False
@@ -131,7 +155,7 @@ class DeepQ:
             space: What to search.
             seed: Of initial values, actions and batches.
         """
-        return cls(space, seed, reward=published_reward, updates=None)
+        return cls(space, seed, reward=published_reward, options=DeepQOptions(updates=None))
 
     def propose(
         self, scores: Mapping[ChildProposal, float], taken: Collection[ChildProposal]
@@ -154,11 +178,13 @@ class DeepQ:
         if self._pending and self._place in full:
             self._learn()
         self._pending = True
-        for step in range(self._patience):
+        for step in range(self._options.patience):
             self._walk()
             if self._place not in seen:
                 return ChildProposal(self._place)
-            if self._place in full and (self._updates is None or step < self._updates):
+            if self._place in full and (
+                self._options.updates is None or step < self._options.updates
+            ):
                 self._learn()
         self._place = fallback
         return ChildProposal(fallback)
@@ -183,11 +209,11 @@ class DeepQ:
                     reward = self._reward(100 * (accuracy - full[State()]))
                     self._memory.add(state, min(max(reward, -_LARGEST), _LARGEST))
         if restarted:
-            for _ in range(min(self._models, self._catch_up)):
+            for _ in range(min(self._models, self._options.catch_up)):
                 self._learn()
 
     def _walk(self) -> None:
-        if self._steps == self._episode:
+        if self._steps == self._options.episode:
             self._place, self._steps = State(), 0
         share = self.share_of_random_actions(self._models)
         if float(torch.rand((), generator=self._random)) < share:
@@ -198,16 +224,16 @@ class DeepQ:
         self._steps += 1
 
     def _learn(self) -> None:
-        if len(self._memory) >= self._batch:
-            self._net.learn(*self._memory.draw(self._batch, self._random))
-        if self._models % self._target == 0:
+        if len(self._memory) >= self._options.batch:
+            self._net.learn(*self._memory.draw(self._options.batch, self._random))
+        if self._models % self._options.target == 0:
             self._net.follow()
 
     def _bits(self, state: State) -> list[float]:
         bits = [name in state.groups for name in self._space.groups]
         if len(self._space.hidden) > 1:
             bits += [state.hidden == k for k in range(len(self._space.hidden))]
-        return [self._scale * bit for bit in bits]
+        return [self._options.scale * bit for bit in bits]
 
 
 class _Memory:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,10 +23,11 @@ from isotropy.discovery.sharing._assignment import RankNorm, rounded
 from isotropy.discovery.sharing._brute_force import best_partition
 from isotropy.discovery.sharing._least_squares import LeastSquares
 from isotropy.discovery.sharing._partition_evidence import PartitionEvidence
-from isotropy.discovery.sharing._relaxation import Optimiser, relax_sharing
+from isotropy.discovery.sharing._relaxation import Optimiser, RelaxationOptions, relax_sharing
 
 if TYPE_CHECKING:
     from isotropy.discovery.naming._naming import SharingName
+    from isotropy.discovery.sharing._module_sharing import ModuleSharingOptions
 
 _log = logging.getLogger(__name__)
 
@@ -69,8 +72,9 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
         weight_decay: On the logits of A of a linear map.
         batch_size: Rows of a mini-batch of the upper level; ``None`` takes all.
         patience: Steps of the upper level without improvement after which to stop.
-        options: Further arguments of ``learn_module_sharing`` for a model, such as
-            ``{"search": BilevelOptions(inverse="cg")}``.
+        options: How the sharing of a model is learned, such as
+            ``ModuleSharingOptions(search=BilevelOptions(inverse="cg"))``; its ``restarts`` are
+            those of this estimator.
         seed: Of the split and of the starts.
         progress: Called as the search goes on.
 
@@ -102,7 +106,7 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
     model_: nn.Module
     interrupted_: bool
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  (scikit-learn estimators list their parameters)
         self,
         model: nn.Module | None = None,
         *,
@@ -122,7 +126,7 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
         weight_decay: float = 1e-4,
         batch_size: int | None = None,
         patience: int | None = None,
-        options: Mapping[str, Any] | None = None,
+        options: ModuleSharingOptions | None = None,
         seed: int = 0,
         progress: ProgressCallback | None = None,
     ) -> None:
@@ -266,18 +270,21 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
 
     def _relaxed(self, x: Tensor | None, y: Tensor) -> NDArray[np.int64]:
         train, held = self._split(x, y)
+        options = RelaxationOptions(
+            rank_norm=self.rank_norm,
+            optimiser=self.optimiser,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+            patience=self.patience,
+        )
         found = relax_sharing(
             train,
             held,
             entropy=self.entropy,
             rank=self.rank,
-            rank_norm=self.rank_norm,
             restarts=self.restarts,
             steps=self.steps,
-            optimiser=self.optimiser,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-            patience=self.patience,
+            options=options,
             generator=make_generator(self.seed),
             progress=self.progress,
         )
@@ -371,7 +378,10 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
         return self.fit_intercept and given
 
     def _fit_model(self, model: nn.Module, x: Any, y: Any) -> None:
-        from isotropy.discovery.sharing._module_sharing import learn_module_sharing
+        from isotropy.discovery.sharing._module_sharing import (
+            ModuleSharingOptions,
+            learn_module_sharing,
+        )
 
         like = next(model.parameters(), torch.zeros(0))
         inputs, targets = (_on(values, like) for values in (x, y))
@@ -379,6 +389,15 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
         order = torch.randperm(rows, generator=make_generator(self.seed))
         held = min(max(round(self.validation * rows), 1), max(rows - 1, 1))
         sites = _sites(model, self.tensor, self.axis)
+        options = self.options
+        if isinstance(options, Mapping):
+            warnings.warn(
+                "options as a mapping are now ModuleSharingOptions: the old way goes in "
+                "version 0.2",
+                DeprecationWarning,
+                stacklevel=3,
+            )
+            options = ModuleSharingOptions(**options)
         found = learn_module_sharing(
             model,
             inputs,
@@ -387,10 +406,9 @@ class LearnedSharing(RegressorMixin, BaseEstimator):  # type: ignore[misc] # unt
             loss=self.loss,  # type: ignore[arg-type] # says which there are
             train=order[held:],
             validation=order[:held],
-            restarts=self.restarts,
+            options=replace(options or ModuleSharingOptions(), restarts=self.restarts),
             seed=self.seed,
             progress=self.progress,
-            **(self.options or {}),
         )
         name, axis = next(iter(sites.items()))
         shape = dict(model.named_parameters())[name].shape

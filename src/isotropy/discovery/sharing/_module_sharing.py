@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback
 from isotropy._run import generator as make_generator
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.discovery.sharing._assignment import rounded
 from isotropy.discovery.sharing._bilevel import BilevelOptions, Searched, search_assignments
 from isotropy.discovery.sharing._hypergradient import Weights
@@ -29,6 +30,56 @@ _FIT_STEPS, _WEIGH_STEPS = 1000, 300
 # learning rates to choose from, where none is given
 _RATES = (1e-3, 3e-3, 1e-2, 1e-1)
 _FEWEST_ROWS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleSharingOptions:
+    """How the sharing of a module's weights is searched, weighed and refitted.
+
+    Args:
+        search: How to search; by default with fewer steps than ``BilevelOptions`` itself.
+        restarts: Starts of the search.
+        weigh: How to train under a partition that is weighed; where ``None``, 300 steps at the
+            learning rate that does best without sharing, on held-out rows.
+        fit: How to train under the partition that is found; where ``None``, 1000 steps, likewise.
+        folds: Of the cross-validation by which partitions are weighed.
+        tolerance: Partitions whose held-out loss is within so many standard errors of the least
+            count as good as the best; of them, the one with the fewest blocks is chosen.
+        most_neighbours: How many neighbours of a partition to weigh, drawn where there are more.
+        early: Further rows (x, y) to stop the refit on; where ``None``, a fold of the given ones.
+        takes_assignment: The argument of ``forward`` through which the module takes an assignment
+            matrix and applies it itself; see ``SharedModule``. ``None`` where there is none.
+
+    Raises:
+        ValueError: If a number is out of range.
+
+    Example:
+        >>> ModuleSharingOptions(folds=2, fit=FitOptions(steps=50)).restarts
+        3
+    """
+
+    search: BilevelOptions = _SEARCH
+    restarts: int = 3
+    weigh: FitOptions | None = None
+    fit: FitOptions | None = None
+    folds: int = 5
+    tolerance: float = 2.0
+    most_neighbours: int = 100
+    early: Rows | None = None
+    takes_assignment: str | None = None
+
+    def __post_init__(self) -> None:
+        if (
+            self.restarts < 1
+            or self.folds < 2
+            or self.most_neighbours < 1
+            or not self.tolerance >= 0
+        ):
+            raise ValueError(
+                "expected restarts and most_neighbours of at least 1, folds of at least 2 and "
+                f"tolerance of at least 0, got {self.restarts}, {self.most_neighbours}, "
+                f"{self.folds}, {self.tolerance}"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +103,7 @@ class ModuleSharingResult:
     interrupted: bool
 
 
+@moved_keywords(options=ModuleSharingOptions)
 def learn_module_sharing(
     module: nn.Module,
     x: Tensor,
@@ -61,15 +113,7 @@ def learn_module_sharing(
     loss: Loss = "squared",
     train: Sequence[int] | Tensor | None = None,
     validation: Sequence[int] | Tensor | None = None,
-    early: Rows | None = None,
-    restarts: int = 3,
-    search: BilevelOptions = _SEARCH,
-    weigh: FitOptions | None = None,
-    fit: FitOptions | None = None,
-    folds: int = 5,
-    tolerance: float = 2.0,
-    most_neighbours: int = 100,
-    takes_assignment: str | None = None,
+    options: ModuleSharingOptions | None = None,
     seed: int | torch.Generator | None = None,
     progress: ProgressCallback | None = None,
 ) -> ModuleSharingResult:
@@ -85,8 +129,8 @@ def learn_module_sharing(
     it keeps the weights that it has.
 
     Partitions are chosen in favour of fewer blocks: of those whose held-out loss is within
-    ``tolerance`` standard errors (of the difference, row by row) of the least, the one that has
-    the fewest.
+    ``options.tolerance`` standard errors (of the difference, row by row) of the least, the one
+    that has the fewest.
 
     Args:
         module: The module; its own weights matter only where a layer cannot draw new ones.
@@ -98,17 +142,7 @@ def learn_module_sharing(
             targets to one loss for each row.
         train: The rows that weights are fitted to in the search; two fifths where ``None``.
         validation: The rows that assignments are fitted to; the rest where ``None``.
-        early: Further rows (x, y) to stop the refit on; where ``None``, a fold of the given ones.
-        restarts: Starts of the search.
-        search: How to search.
-        weigh: How to train under a partition that is weighed; where ``None``, 300 steps at the
-            learning rate that does best without sharing, on held-out rows.
-        fit: How to train under the partition that is found; where ``None``, 1000 steps, likewise.
-        folds: Of the cross-validation.
-        tolerance: Standard errors.
-        most_neighbours: How many neighbours of a partition to weigh, drawn where there are more.
-        takes_assignment: The argument of ``forward`` through which the module takes an assignment
-            matrix and applies it itself; see ``SharedModule``.
+        options: How to search, weigh and refit.
         seed: Of everything random.
         progress: Called as each stage goes on.
 
@@ -116,42 +150,37 @@ def learn_module_sharing(
         The partition and the model. Stopped from the keyboard, the best so far.
 
     Raises:
-        ValueError: If there are too few rows, the targets are constant, a number is not finite,
-            or an option is out of range.
+        ValueError: If there are too few rows, the targets are constant, or a number is not finite.
 
     Example:
         >>> x = torch.randn(120, 3, generator=make_generator(0))
         >>> y = x @ torch.tensor([[1.0], [1.0], [-2.0]])
-        >>> found = learn_module_sharing(
-        ...     nn.Linear(3, 1),
-        ...     x,
-        ...     y,
-        ...     sites={"weight": 1},
+        >>> options = ModuleSharingOptions(
         ...     search=BilevelOptions(
         ...         inner_steps=3, outer_steps=15, outer_rate=0.2, inner_rate=0.1, terms=5
         ...     ),
         ...     weigh=FitOptions(steps=50, rate=0.2),
         ...     fit=FitOptions(steps=50, rate=0.2),
         ...     folds=2,
-        ...     seed=0,
+        ... )
+        >>> found = learn_module_sharing(
+        ...     nn.Linear(3, 1), x, y, sites={"weight": 1}, options=options, seed=0
         ... )
         >>> found.labels
         array([0, 0, 1])
     """
-    if restarts < 1 or folds < 2 or most_neighbours < 1 or not tolerance >= 0:
-        raise ValueError(
-            "expected restarts and most_neighbours of at least 1, folds of at least 2 and "
-            f"tolerance of at least 0, got {restarts}, {most_neighbours}, {folds}, {tolerance}"
-        )
-    model = SharedModule(module, sites, loss, takes_assignment)
+    options = options or ModuleSharingOptions()
+    restarts, folds = options.restarts, options.folds
+    model = SharedModule(module, sites, loss, options.takes_assignment)
     device = next(module.parameters()).device
     x, y = (part.to(device) for part in _checked(x, y, folds))
-    early = None if early is None else _checked(*early, folds=1)
+    early = None if options.early is None else _checked(*options.early, folds=1)
     rng = make_generator(seed)
     rows = _split(len(x), train, validation, rng)
     seeds = torch.randint(2**31, (restarts + 2,), generator=rng).tolist()
-    searched = _search(model, x, y, rows, restarts, search, seeds[:restarts], rng, progress)
+    searched = _search(model, x, y, rows, options.search, seeds[:restarts], rng, progress)
     starts = rounded(searched.assignment)
+    weigh, fit = options.weigh, options.fit
     if weigh is None or fit is None:
         rate = _best_rate(model, x, y, rows, seeds[restarts], rng)
         weigh = weigh or FitOptions(steps=_WEIGH_STEPS, rate=rate)
@@ -162,7 +191,7 @@ def learn_module_sharing(
         y,
         folds=folds,
         options=weigh,
-        tolerance=tolerance,
+        tolerance=options.tolerance,
         seed=seeds[restarts],
         generator=rng,
         progress=progress,
@@ -170,7 +199,8 @@ def learn_module_sharing(
     if searched.interrupted:
         labels = starts[int(searched.losses.argmin())]
     else:
-        labels = refined_partition(scores, list(starts), most=most_neighbours, generator=rng)
+        most = options.most_neighbours
+        labels = refined_partition(scores, list(starts), most=most, generator=rng)
     final = _refit(scores, labels, early, fit, seeds[-1])
     return ModuleSharingResult(
         labels,
@@ -187,7 +217,6 @@ def _search(
     x: Tensor,
     y: Tensor,
     rows: tuple[Tensor, Tensor],
-    restarts: int,
     options: BilevelOptions,
     seeds: list[int],
     rng: torch.Generator,
@@ -195,7 +224,7 @@ def _search(
 ) -> Searched:
     weights = model.initial(seeds)
     of_site = weights[next(iter(model.sites))]
-    start = torch.empty(restarts, model.size, model.size).uniform_(-0.1, 0.1, generator=rng)
+    start = torch.empty(len(seeds), model.size, model.size).uniform_(-0.1, 0.1, generator=rng)
 
     def losses(weights: Weights, assignment: Tensor, rows: Tensor) -> Tensor:
         return model.losses(weights, assignment, x, y, rows)

@@ -12,11 +12,49 @@ from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.discovery.sharing._assignment import RankNorm, rank_penalty, row_entropy, row_softmax
 from isotropy.discovery.sharing._least_squares import LeastSquares
 
 Optimiser = Literal["adam", "rmsprop"]
 _IMPROVEMENT = 1e-4  # a smaller share of the loss does not count against patience
+
+
+@dataclass(frozen=True)
+class RelaxationOptions:
+    """How the assignments of a linear map are optimised (Yeh et al. 2022, Algorithm 1).
+
+    Args:
+        rank_norm: The norm of the rank penalty: ``"columns"``, the sum of column norms, or
+            ``"nuclear"``.
+        optimiser: Of the upper level, ``"adam"`` or ``"rmsprop"``.
+        learning_rate: Of the upper level.
+        weight_decay: On the logits.
+        patience: Steps without improvement of any problem after which to stop and keep the best;
+            ``None`` makes all steps and keeps the last.
+
+    Raises:
+        ValueError: If the optimiser is unknown.
+
+    Example:
+        >>> RelaxationOptions(optimiser="rmsprop").learning_rate
+        0.02
+    """
+
+    rank_norm: RankNorm = "columns"
+    optimiser: Optimiser = "adam"
+    learning_rate: float = 2e-2
+    weight_decay: float = 1e-4
+    patience: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.optimiser not in ("adam", "rmsprop"):
+            raise ValueError(f"expected the optimiser 'adam' or 'rmsprop', got {self.optimiser!r}")
+
+    def stepper(self, logits: Tensor) -> torch.optim.Optimizer:
+        """The optimiser of these logits."""
+        kind = torch.optim.Adam if self.optimiser == "adam" else torch.optim.RMSprop
+        return kind([logits], lr=self.learning_rate, weight_decay=self.weight_decay)
 
 
 @dataclass(frozen=True)
@@ -62,19 +100,16 @@ def averaged(assignment: Tensor, theta: Tensor) -> Tensor:
     return (assignment @ means[..., None]).squeeze(-1)
 
 
+@moved_keywords(options=RelaxationOptions)
 def relax_sharing(
     train: LeastSquares,
     validation: LeastSquares | list[LeastSquares],
     *,
     entropy: float = 0.01,
     rank: float = 0.01,
-    rank_norm: RankNorm = "columns",
     restarts: int = 3,
     steps: int = 1000,
-    optimiser: Optimiser = "adam",
-    learning_rate: float = 2e-2,
-    weight_decay: float = 1e-4,
-    patience: int | None = None,
+    options: RelaxationOptions | None = None,
     generator: torch.Generator | None = None,
     progress: ProgressCallback | None = None,
 ) -> Relaxed:
@@ -88,19 +123,15 @@ def relax_sharing(
         validation: What the upper level is measured on; several are mini-batches, taken in turn.
         entropy: The weight of the entropy penalty.
         rank: The weight of the rank penalty.
-        rank_norm: Which norm that is, see ``rank_penalty``.
         restarts: How many random starts each problem gets.
         steps: The most steps of the upper level.
-        optimiser: Of the upper level.
-        learning_rate: Of the upper level.
-        weight_decay: On the logits.
-        patience: Steps without improvement of any problem after which to stop; ``None`` makes all.
+        options: How to make them.
         generator: Of the starts, N(0, 0.1²).
         progress: Called after every 50 steps.
 
     Raises:
-        ValueError: If there are no restarts or no validation sets, the maps differ in shape, or an
-            optimiser or norm is unknown.
+        ValueError: If there are no restarts or no validation sets, the maps differ in shape, or the
+            norm is unknown.
 
     Example:
         >>> train, held = torch.tensor([[0.9, 1.1]]), torch.tensor([[1.1, 0.9]])
@@ -110,6 +141,8 @@ def relax_sharing(
         >>> found.best().argmax(-1).unique().tolist() in ([0], [1])  # one block
         True
     """
+    options = options or RelaxationOptions()
+    patience = options.patience
     batches = [validation] if isinstance(validation, LeastSquares) else validation
     _check(train, batches, restarts)
     theta = train.solution().flatten(-2)[..., None, :]
@@ -119,11 +152,8 @@ def relax_sharing(
     logits = (0.1 * start).to(theta.device).requires_grad_()
     whole = _for_restarts(reduce(add, batches))
     batches = [_for_restarts(batch) for batch in batches]
-    penalised = _PenalisedLoss(theta, train.shape, entropy, rank, rank_norm)
-    kind = {"adam": torch.optim.Adam, "rmsprop": torch.optim.RMSprop}.get(optimiser)
-    if kind is None:
-        raise ValueError(f"expected the optimiser 'adam' or 'rmsprop', got {optimiser!r}")
-    stepper = kind([logits], lr=learning_rate, weight_decay=weight_decay)
+    penalised = _PenalisedLoss(theta, train.shape, entropy, rank, options.rank_norm)
+    stepper = options.stepper(logits)
     best = _Best(logits)
     done, interrupted = 0, False
     try:
