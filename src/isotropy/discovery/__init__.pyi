@@ -3,7 +3,12 @@ from isotropy.discovery._example_tasks import example_tasks
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._reading import read_shape
-from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, confirm
+from isotropy.discovery.confirming._claim_test import (
+    ClaimTest,
+    ConfirmOptions,
+    claim_test,
+    confirm,
+)
 from isotropy.discovery.confirming._confirm_action import confirm_action
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._orbit_average import orbit_average
@@ -11,6 +16,7 @@ from isotropy.discovery.generators import find_generators
 
 __all__ = [
     "ClaimTest",
+    "ConfirmOptions",
     "DataSupport",
     "Finding",
     "Findings",

@@ -17,7 +17,7 @@ from isotropy.discovery._finding import Finding, is_approximate, tested_fields
 from isotropy.discovery._near_claims import NearClaim, StrictModel, soft_offer
 from isotropy.discovery._standardised import TranslationInvariantModel, rows_for
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import ClaimTest
+from isotropy.discovery.confirming._claim_test import ClaimTest, ConfirmOptions, Loss
 from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor
@@ -145,14 +145,12 @@ class ContinuousClaims:
         given: dict[str, Any] = {
             "support": DataSupport(fitted.x),
             "constant": free.constant,
-            "loss": "squared" if outside.task == "regression" else "cross-entropy",
-            "level": level,
             "groups": outside.groups,
         }
         tested = []
         for claim in self.claims:
-            # claim_test asks for a margin above nothing
-            given["margin"] = max(margin_of(claim, free, outside, margin, seed), 1e-9)
+            own = margin_of(claim, free, outside, margin, seed)
+            given["options"] = _confirm_options(outside, own, level)
             test = confirm_action(
                 free.predict, outside.x, outside.y, claim.rows, claim.outputs, seed=seed, **given
             )
@@ -200,9 +198,9 @@ class ContinuousClaims:
             one.claim.outputs,
             support=DataSupport(fitted.x),
             constant=free.constant,
-            loss="squared" if outside.task == "regression" else "cross-entropy",
-            margin=max(margin_of(one.claim, free, outside, margin, seed), 1e-9),
-            level=level,
+            options=_confirm_options(
+                outside, margin_of(one.claim, free, outside, margin, seed), level
+            ),
             groups=outside.groups,
             seed=seed,
         )
@@ -387,6 +385,12 @@ def corrected(tests: Sequence[ClaimTest], moved: Sequence[TestedClaim]) -> list[
     for one in moved:
         one.adjust([next(left).adjusted_p_value for _ in one.tests])
     return every[: len(tests)]
+
+
+def _confirm_options(outside: TaskData, margin: float, level: float) -> ConfirmOptions:
+    loss: Loss = "squared" if outside.task == "regression" else "cross-entropy"
+    # claim_test asks for a margin above nothing
+    return ConfirmOptions(loss=loss, margin=max(margin, 1e-9), level=level)
 
 
 def _linear_prediction(fitted: TaskData, x: Tensor) -> Tensor:
