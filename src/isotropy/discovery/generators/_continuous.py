@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -33,6 +33,7 @@ from isotropy.discovery.generators._discrete_candidates import (
 )
 from isotropy.discovery.generators._generator_claims import GeneratorClaim, claims_of
 from isotropy.discovery.generators._generator_search import (
+    Blocks,
     CannotTell,
     GeneratorOptions,
     GeneratorSearch,
@@ -113,13 +114,17 @@ class ContinuousClaims:
         data: TaskData,
         find: Any,
         options: GeneratorOptions,
+        *,
+        blocks: Blocks | None = None,
+        model: Callable[[Tensor], Tensor] | None = None,
+        seed: int = 0,
     ) -> ContinuousClaims:
         """Look at some rows of the data.
 
         Raises:
             CannotTell: If they do not allow an answer.
         """
-        search = search_generators(data.rows(find), options)
+        search = search_generators(data.rows(find), options, blocks=blocks, model=model, seed=seed)
         outputs = data.arrangement.outputs * data.arrangement.output_channels
         claims = claims_of(search, column_names(data), outputs)
         return ContinuousClaims(data, search, claims, list(search.notes))
