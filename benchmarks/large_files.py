@@ -16,10 +16,8 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from isotropy.data import load
+from isotropy.data import Intake, load
 from isotropy.data._idx import write_idx
-
-_TAKEN = {"missing": "drop", "text": "drop", "guess": True}
 
 
 def table(folder: Path, rows: int, columns: int, name: str = "table.csv") -> Path:
@@ -97,7 +95,7 @@ def measured(path: Path, most: int) -> dict[str, Any]:
 def load_one(path: Path, most: int) -> None:
     before = _peak()
     start = time.perf_counter()
-    data = load(path, most_rows=most, **_TAKEN)
+    data = load(path, intake=Intake("drop", "drop", most_rows=most, guess=True))
     facts = {"seconds": time.perf_counter() - start, "before": before, "peak": _peak()}
     print(json.dumps(facts | {"data": repr(data), "notes": data.notes}))
 

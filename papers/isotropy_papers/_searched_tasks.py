@@ -182,9 +182,17 @@ def find_with_library(x: Tensor, y: Tensor, hints: Mapping[str, Any], seed: int)
         >>> find_with_library(x, x.square().sum(1), {"blocks": 1}, 0).symmetry
         'SO(2): V >> Scalar'
     """
-    from isotropy.discovery.generators import find_generators
+    from isotropy.discovery.generators import GeneratorOptions, find_generators
 
-    search = find_generators(x.numpy(), y.numpy(), fit_models=False, seed=seed, **hints)
+    of_class = dict(hints)
+    search = find_generators(
+        x.numpy(),
+        y.numpy(),
+        blocks=of_class.pop("blocks", None),
+        options=GeneratorOptions(**of_class),
+        fit_models=False,
+        seed=seed,
+    )
     finding = next((each for each in search.findings if not each.approximate), None)
     chosen = None if finding is None else _class_of(finding, search.classes)
     classes = tuple(

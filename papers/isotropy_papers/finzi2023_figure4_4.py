@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 
-from isotropy.equivariance import kind_of_module, layerwise, layerwise_eq_t
+from isotropy.equivariance import ShiftOptions, kind_of_module, layerwise, layerwise_eq_t
 from isotropy.run import ProgressCallback
 from isotropy_papers._classifiers import Classifier
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
@@ -169,10 +169,8 @@ def _eq_t_of(
         x,
         fractional=fractional,
         normalisation="1",
-        fraction=_FRACTION,
+        shifts=ShiftOptions(fraction=_FRACTION, boundary="reflect", margin=_FRACTION),
         samples=8 if full else 3,
-        boundary="reflect",
-        margin=_FRACTION,
         batch_size=1,
     )
     kinds = {name: kind_of_module(module) for name, module in model.named_modules()}

@@ -180,7 +180,7 @@ def _rate(row: str, column: str, values: list[float]) -> Cell:
 
 def _search(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome:
     """The library's own search, given the class of actions and nothing else of the problem."""
-    from isotropy.discovery import find_generators
+    from isotropy.discovery import GeneratorOptions, find_generators
 
     start = time.perf_counter()
     try:
@@ -188,8 +188,7 @@ def _search(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome
             x,
             y,
             blocks=problem.blocks or 1,
-            affine=problem.affine,
-            output=problem.output,
+            options=GeneratorOptions(affine=problem.affine, output=problem.output),
             fit_models=False,
             seed=seed,
         )

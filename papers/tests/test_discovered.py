@@ -1,4 +1,3 @@
-import sys
 from math import cos, exp, log, sin, sqrt
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +10,7 @@ from torch import Tensor
 
 from isotropy import cli
 from isotropy.data import Task
+from isotropy.discovery import generators
 from isotropy.groups import SO, O
 from isotropy.nn import EMLP
 from isotropy.reps import Scalar, Symmetry, V
@@ -228,8 +228,7 @@ def library(monkeypatch: pytest.MonkeyPatch, found: Any) -> dict[str, Any]:
         asked.update(options)
         return found
 
-    answer = SimpleNamespace(find_generators=find_generators)
-    monkeypatch.setitem(sys.modules, "isotropy.discovery.generators", answer)
+    monkeypatch.setattr(generators, "find_generators", find_generators)
     return asked
 
 
@@ -255,7 +254,8 @@ def test_the_librarys_answer_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = library(monkeypatch, found)
     x = torch.zeros(3, 2)
     read = find_with_library(x, x, {"blocks": 1}, 7)
-    assert asked == {"blocks": 1, "seed": 7, "fit_models": False}
+    options = generators.GeneratorOptions()
+    assert asked == {"blocks": 1, "options": options, "seed": 7, "fit_models": False}
     assert read.symmetry == "SO(2): V >> Scalar"  # the approximate one is passed over
     assert read.generators is not None
     assert torch.equal(read.generators, torch.tensor(exact))

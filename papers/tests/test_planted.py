@@ -14,6 +14,7 @@ from isotropy.discovery import Finding, Findings, find_generators
 from isotropy.discovery.generators import (
     ClassResult,
     GeneratorFindings,
+    GeneratorOptions,
     SnappedAlgebra,
     snap,
     snap_affine,
@@ -321,7 +322,7 @@ def test_the_library_is_told_the_class_and_its_answer_is_read(
     name: str,
     shapes: Any,
     affine: bool,
-    output: str,
+    output: Any,
     claimed: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -337,7 +338,8 @@ def test_the_library_is_told_the_class_and_its_answer_is_read(
     assert (asked.pop("X").shape, asked.pop("y").shape) == shapes
     assert isinstance(asked.pop("seed"), int)
     # the class and nothing else: not the task, the margin or the level
-    assert asked == {"blocks": 2, "affine": affine, "output": output, "fit_models": False}
+    options = GeneratorOptions(affine=affine, output=output)
+    assert asked == {"blocks": 2, "options": options, "fit_models": False}
 
 
 UNCLOSED = one_class(np.eye(3)[None], None, False)

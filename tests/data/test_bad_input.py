@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ import pandas
 import pytest
 from PIL import Image
 
-from isotropy.data import load
+from isotropy.data import Intake, load
 
-LENIENT: Any = {"missing": "drop", "text": "drop", "guess": True}
+LENIENT = Intake(missing="drop", text="drop", guess=True)
 X = np.random.default_rng(0).normal(size=(300, 4))
 
 
@@ -73,13 +74,13 @@ DAMAGED = {
 
 
 @pytest.mark.parametrize("most_rows", [None, 50])
-@pytest.mark.parametrize("options", [{}, LENIENT], ids=["strict", "lenient"])
+@pytest.mark.parametrize("intake", [Intake(), LENIENT], ids=["strict", "lenient"])
 @pytest.mark.parametrize("name", DAMAGED)
-def test_a_damaged_file(tmp_path: Path, name: str, options: Any, most_rows: int | None) -> None:
+def test_a_damaged_file(tmp_path: Path, name: str, intake: Intake, most_rows: int | None) -> None:
     path = tmp_path / name
     path.write_bytes(DAMAGED[name])
     with pytest.raises(ValueError, match=r"expected .*got ") as caught:
-        load(path, most_rows=most_rows, **options)
+        load(path, intake=replace(intake, most_rows=most_rows))
     sentence = str(caught.value)
     assert sentence.startswith(str(path))
     assert len(sentence.splitlines()) == 1
@@ -92,7 +93,7 @@ def test_flipped_bytes_are_noticed_while_rows_are_drawn(tmp_path: Path) -> None:
     place = whole.index(X.tobytes()) + 8 * 4 * 123
     (tmp_path / "a.npz").write_bytes(with_bytes(whole, place, b"????"))
     with pytest.raises(ValueError, match=r"a\.npz: expected an array 'x' .*, got a damaged one"):
-        load(tmp_path / "a.npz", most_rows=5)
+        load(tmp_path / "a.npz", intake=Intake(most_rows=5))
 
 
 def damaged_pictures() -> dict[str, bytes]:
@@ -120,9 +121,9 @@ def test_a_damaged_picture(tmp_path: Path, damage: str, most_rows: int | None) -
         Image.fromarray(np.zeros((32, 32), np.uint8)).save(kind / f"{number}.png")
     (tmp_path / "a" / "0.png").write_bytes(damaged_pictures()[damage])
     with pytest.raises(ValueError, match=r"0\.png: expected an image, got") as caught:
-        load(tmp_path, most_rows=most_rows)
+        load(tmp_path, intake=Intake(most_rows=most_rows))
     assert len(str(caught.value).splitlines()) == 1
-    data = load(tmp_path, unreadable="skip", most_rows=most_rows)
+    data = load(tmp_path, unreadable="skip", intake=Intake(most_rows=most_rows))
     assert data.skipped == ("a/0.png",)
     assert data.notes == ("1 of 4 images could not be read and was left out",)
 
@@ -130,7 +131,7 @@ def test_a_damaged_picture(tmp_path: Path, damage: str, most_rows: int | None) -
 def test_a_folder_without_images(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
     with pytest.raises(ValueError, match=r"expected idx files or images, got a folder without"):
-        load(tmp_path, **LENIENT)
+        load(tmp_path, intake=LENIENT)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to the superuser")
@@ -168,7 +169,7 @@ def test_a_missing_target_lists_the_columns(tmp_path: Path) -> None:
         with pytest.raises(
             ValueError, match=r"expected target among the columns mass, speed, kind, got 'price'"
         ):
-            load(tmp_path / "t.csv", target="price", most_rows=most_rows, **LENIENT)
+            load(tmp_path / "t.csv", target="price", intake=replace(LENIENT, most_rows=most_rows))
 
 
 def test_text_that_differs_from_row_to_row_is_no_target(tmp_path: Path) -> None:
@@ -186,5 +187,5 @@ def test_text_that_differs_from_row_to_row_is_no_target(tmp_path: Path) -> None:
 
 def test_three_rows_and_one_class_are_data_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,kind\n1,red\n2,red\n3,red\n")
-    data = load(tmp_path / "t.csv", **LENIENT)
+    data = load(tmp_path / "t.csv", intake=LENIENT)
     assert (len(data), data.classes, data.task) == (3, ("red",), "classification")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isotropy.data import guess_target, load
+from isotropy.data import Intake, guess_target, load
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_the_column_of_groups_is_no_target() -> None:
 def test_a_guess_is_told(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b,mass\n1,2,0.5\n3,4,0.7\n")
-    data = load(path, guess=True)
+    data = load(path, intake=Intake(guess=True))
     assert data.y_names == ("mass",)
     assert data.notes == ("no target was named: 'mass', the last column, was taken",)
-    assert load(path, guess=True, target="a").notes == ()
+    assert load(path, intake=Intake(guess=True), target="a").notes == ()
     path.write_text("y,b,c\n1,2,0.5\n3,4,0.7\n")
-    assert load(path, guess=True).notes == ("no target was named: 'y' was taken",)
+    assert load(path, intake=Intake(guess=True)).notes == ("no target was named: 'y' was taken",)
     path.write_text("a,y1,y2\n1,2,0.5\n3,4,0.7\n")
-    data = load(path, guess=True)
+    data = load(path, intake=Intake(guess=True))
     assert data.notes == ("no target was named: 'y1', 'y2' were taken",)
     assert data.y is not None
     assert data.y.shape == (2, 2)
@@ -65,11 +65,11 @@ def test_a_table_without_a_header(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("1,2,0.5\n3,4,0.7\n5,6,0.9\n")
     for most in (None, 2):
-        data = load(path, guess=True, most_rows=most)
+        data = load(path, intake=Intake(guess=True, most_rows=most))
         assert data.x_names == ("column 1", "column 2")
         assert data.y_names == ("column 3",)
         assert "the first row has numbers" in data.notes[1]
-    assert load(path, guess=True).x.tolist() == [[1, 2], [3, 4], [5, 6]]
+    assert load(path, intake=Intake(guess=True)).x.tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
 X = np.random.default_rng(0).normal(size=(6, 4))
@@ -104,7 +104,7 @@ def test_arrays_whose_names_say_nothing(tmp_path: Path, arrays: Any, inputs: str
     np.savez(tmp_path / "a.npz", **arrays)
     targets = next(name for name in arrays if name not in (inputs, "groups"))
     for source in (tmp_path / "a.npz", arrays):
-        data = load(source, guess=True)
+        data = load(source, intake=Intake(guess=True))
         assert data.notes == (f"{inputs!r} was taken as inputs and {targets!r} as targets",)
         assert np.array_equal(data.x, arrays[inputs].reshape(6, -1))
         assert data.y is not None
@@ -114,14 +114,14 @@ def test_arrays_whose_names_say_nothing(tmp_path: Path, arrays: Any, inputs: str
 
 def test_the_training_split_is_taken(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", train_x=X, train_y=Y, test_x=X[:2], test_y=Y[:2])
-    data = load(tmp_path / "a.npz", guess=True)
+    data = load(tmp_path / "a.npz", intake=Intake(guess=True))
     assert len(data) == 6
     assert data.notes == ("of the splits train and test, 'train' was taken",)
-    assert len(load(tmp_path / "a.npz", split="test", guess=True)) == 2
+    assert len(load(tmp_path / "a.npz", split="test", intake=Intake(guess=True))) == 2
 
 
 def test_no_guess_where_lengths_differ(tmp_path: Path) -> None:
     with pytest.raises(
         ValueError, match=r"one pair of arrays such as x and y, got the arrays a, b"
     ):
-        load({"a": X, "b": Y[:3]}, guess=True)
+        load({"a": X, "b": Y[:3]}, intake=Intake(guess=True))

@@ -10,7 +10,7 @@ import torch
 
 import isotropy
 from isotropy.data import Dataset
-from isotropy.discovery import Findings
+from isotropy.discovery import DiscoverOptions, Findings
 from isotropy.discovery import discover as discover_all
 from isotropy.equivariance import equivariance_error
 
@@ -143,7 +143,9 @@ def test_sets_of_vectors_are_permuted_along_their_positions():
     found = discover(x, y)
     assert [f.name for f in found] == ["S(5), all positions"]
     assert str(found[0].symmetry) == "S(5): 2*V >> Scalar"
-    first = discover(np.moveaxis(x, 2, 1), y, channels_first=True, fit_models=False)
+    first = discover(
+        np.moveaxis(x, 2, 1), y, options=DiscoverOptions(channels_first=True), fit_models=False
+    )
     assert [f.name for f in first] == ["S(5), all positions"]
 
 
@@ -214,7 +216,7 @@ def test_seeds_repeat_and_json_has_what_the_command_line_promises():
 
 def test_progress_is_told():
     steps = []
-    discover(known_tasks()["sum"], fit_models=False, progress=steps.append)
+    discover(known_tasks()["sum"], fit_models=False, options=DiscoverOptions(progress=steps.append))
     assert [s.done for s in steps] == sorted(s.done for s in steps)
     assert any(s.message.startswith("confirming, about") for s in steps)
 
@@ -326,7 +328,11 @@ def test_predictions_have_the_layout_of_the_data(channels_first):
     x = rng.normal(size=(300, 5, 2))
     y = x[..., ::-1] + 2 * np.roll(x, -1, 1)
     given = (np.moveaxis(x, 2, 1), np.moveaxis(y, 2, 1)) if channels_first else (x, y)
-    found = discover(given[0], with_noise(rng, given[1], 0.1), channels_first=channels_first)
+    found = discover(
+        given[0],
+        with_noise(rng, given[1], 0.1),
+        options=DiscoverOptions(channels_first=channels_first),
+    )
     predicted = found[0].predict(given[0])
     assert predicted.shape == given[1].shape
     assert np.mean((predicted - given[1]) ** 2) < 0.01

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from discovery.pieces import Step, build_model, json_text
 from isotropy.certificates._finding_networks import CannotCertify, networks_for
-from isotropy.discovery import Findings, discover
+from isotropy.discovery import DiscoverOptions, Findings, discover
 from isotropy.discovery.images import (
     _group_search_children,
     _image_group_search,
@@ -64,7 +64,10 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Findings, Path, l
         patch.setattr(_image_group_search, "_SEEDS", 2)
         patch.setattr(_train_classifier, "_STEPS", 150)
         found = discover(
-            *scrambled(600), methods="groups", candidates=NAMES, study=study, progress=said.append
+            *scrambled(600),
+            methods="groups",
+            candidates=NAMES,
+            options=DiscoverOptions(study=study, progress=said.append),
         )
     return found, study, said
 
@@ -137,7 +140,11 @@ def test_a_study_that_is_done_trains_no_child_again(planted, monkeypatch):
 
     monkeypatch.setattr(GridChild, "fit", trains)
     again = discover(
-        *scrambled(600), methods="groups", candidates=NAMES, study=study, fit_models=False
+        *scrambled(600),
+        methods="groups",
+        candidates=NAMES,
+        options=DiscoverOptions(study=study),
+        fit_models=False,
     )
     assert again.tried == found.tried
     assert again[0].p_value == found[0].p_value
@@ -151,7 +158,13 @@ def test_a_study_of_another_search_is_refused_and_left_as_it_was(planted, change
     options = {"candidates": NAMES[:2] if change == "groups" else NAMES}
     options["seed"] = 1 if change == "seed" else 0
     with pytest.raises(ValueError, match="expected a study with"):
-        discover(x + (change == "data"), y, methods="groups", study=study, **options)
+        discover(
+            x + (change == "data"),
+            y,
+            methods="groups",
+            options=DiscoverOptions(study=study),
+            **options,
+        )
     assert len(SearchResult.of(study, "groups").children) == 8
 
 
@@ -165,14 +178,17 @@ def test_an_interruption_keeps_children_and_a_second_call_goes_on(tmp_path):
 
     options = {"methods": "groups", "candidates": NAMES, "fit_models": False}
     with pytest.raises(KeyboardInterrupt):
-        discover(x, y, study=study, progress=stop, **options)
+        discover(x, y, options=DiscoverOptions(study=study, progress=stop), **options)
     assert len(SearchResult.of(study, "groups").children) == done
-    resumed, whole = discover(x, y, study=study, **options), discover(x, y, **options)
+    resumed = discover(x, y, options=DiscoverOptions(study=study), **options)
+    whole = discover(x, y, **options)
     assert resumed.tried == whole.tried
 
 
 def test_noise_gives_nothing():
-    found = discover(*noise(200), methods="groups", candidates=NAMES, children=5)
+    found = discover(
+        *noise(200), methods="groups", candidates=NAMES, options=DiscoverOptions(children=5)
+    )
     assert len(found) == 0
     assert not any(isinstance(one, dict) and one["confirmed"] for one in found.tried)
     assert any("nothing" in note or "no claim stands" in note for note in found.notes)
@@ -312,13 +328,22 @@ def test_the_text_of_a_group_is_the_group_on_pixels(names):
     ("options", "sentence"),
     [
         ({"methods": ["groups", "layers"]}, "expected the method 'groups' alone"),
-        ({"methods": "layers", "study": "a.db"}, "expected the method 'groups' with a study"),
-        ({"methods": "layers", "strategy": "tpe"}, "'groups' with a strategy"),
-        ({"methods": "layers", "children": 3}, "'groups' with children"),
+        (
+            {"methods": "layers", "options": DiscoverOptions(study="a.db")},
+            "expected the method 'groups' with a study",
+        ),
+        (
+            {"methods": "layers", "options": DiscoverOptions(strategy="tpe")},
+            "'groups' with a strategy",
+        ),
+        ({"methods": "layers", "options": DiscoverOptions(children=3)}, "'groups' with children"),
         ({"candidates": ["rotations"]}, "expected a transformation among rotation, horizontal"),
         ({"candidates": ["rotation scramble"]}, "expected square grids, got 4 by 6"),
-        ({"strategy": "guess"}, "expected a strategy among lattice, dqn, random, tpe"),
-        ({"children": 0}, "expected at least one child"),
+        (
+            {"options": DiscoverOptions(strategy="guess")},
+            "expected a strategy among lattice, dqn, random, tpe",
+        ),
+        ({"options": DiscoverOptions(children=0)}, "expected at least one child"),
         ({"blocks": 2}, "expected no blocks for images"),
     ],
 )

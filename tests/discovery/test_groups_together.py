@@ -17,7 +17,7 @@ from discovery.pieces import (
     symmetric,
 )
 from isotropy.data import Dataset, load
-from isotropy.discovery import discover, read_shape
+from isotropy.discovery import DiscoverOptions, discover, read_shape
 from isotropy.discovery._beside_permutations import leave_out
 from isotropy.discovery._positions import PositionOptions, PositionSearch
 from isotropy.discovery.generators import _continuous
@@ -235,7 +235,9 @@ def test_what_was_proposed_before_an_interruption_is_tested(monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(_proposals, "swap_symmetries", interrupted)
-    found = discover(x, np.abs(x).sum(1), methods="permutations", keep_on_interrupt=True)
+    found = discover(
+        x, np.abs(x).sum(1), methods="permutations", options=DiscoverOptions(keep_on_interrupt=True)
+    )
     assert [one.group for one in found] == ["S(4)"]
     assert found.stopped == "interrupted while looking for permutations"
 

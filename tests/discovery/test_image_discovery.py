@@ -11,7 +11,7 @@ from torch import Tensor
 
 from discovery.pieces import ImageData, discover_images, json_text
 from isotropy.data import load
-from isotropy.discovery import Findings, discover
+from isotropy.discovery import DiscoverOptions, Findings, discover
 from isotropy.discovery.images import (
     _image_predictors,
     _layer_claims,
@@ -146,6 +146,9 @@ def test_noise_confirms_nothing_and_oblong_images_are_not_turned():
 IMAGES, CLASSES = np.random.default_rng(0).normal(size=(100, 1, 5, 5)), np.arange(100) % 2
 
 
+FIRST = {"options": DiscoverOptions(channels_first=True)}
+
+
 @pytest.mark.parametrize(
     ("x", "y", "options", "sentence"),
     [
@@ -159,7 +162,7 @@ IMAGES, CLASSES = np.random.default_rng(0).normal(size=(100, 1, 5, 5)), np.arang
         (IMAGES[:, :, None], CLASSES, {}, r"or images of shape .* got \(100, 1, 1, 5, 5\)"),
         (IMAGES, CLASSES, {"methods": "generators"}, r"'layers' for images, got generators"),
         (IMAGES, CLASSES, {"blocks": 2}, r"expected no blocks for images, got 2"),
-        (IMAGES, CLASSES, {"channels_first": True}, r"expected no channels_first for images"),
+        (IMAGES, CLASSES, FIRST, r"expected no channels_first for images"),
         (IMAGES, CLASSES, {"candidates": ["Z(7)"]}, r"permute 25 pixels, got 'Z\(7\)' on 7"),
         (IMAGES[:, 0, 0], CLASSES, {"methods": "layers"}, r"for vectors, got layers"),
     ],

@@ -23,7 +23,7 @@ from discovery.pieces import (
     symmetric,
 )
 from isotropy.data import load
-from isotropy.discovery import Finding, Findings, discover
+from isotropy.discovery import DiscoverOptions, Finding, Findings, discover
 from isotropy.discovery._near_claims import soft_offer
 from isotropy.discovery._soft_model import fit_soft_model
 from isotropy.discovery._symmetric_model import FitDraws, fit_symmetric_model
@@ -146,14 +146,25 @@ def test_nothing_is_offered_where_there_is_no_symmetry(seed):
 
 def test_it_is_looked_for_only_where_asked():
     data = length_and_slope(0, 300, 6, broken=0.2)
-    assert discover(*data, methods="permutations", near_margin=0.0).nearly == ()
+    none = DiscoverOptions(near_margin=0.0)
+    assert discover(*data, methods="permutations", options=none).nearly == ()
     assert discover(*data, methods="permutations", fit_models=False).nearly == ()
 
 
 @pytest.mark.parametrize("share", [1.0, -0.1, float("nan")])
 def test_shares_that_are_none_are_refused(share):
     with pytest.raises(ValueError, match=r"expected a near_margin of at least 0 and below 1, got"):
-        discover(*length_and_slope(0, 80, 4, broken=0.2), near_margin=share)
+        discover(
+            *length_and_slope(0, 80, 4, broken=0.2), options=DiscoverOptions(near_margin=share)
+        )
+
+
+def test_keywords_that_became_options_still_work():
+    with (
+        pytest.warns(DeprecationWarning, match=r"options=DiscoverOptions\(near_margin=…\)"),
+        pytest.raises(ValueError, match=r"expected a near_margin of at least 0 and below 1, got"),
+    ):
+        discover(*length_and_slope(0, 80, 4, broken=0.2), near_margin=2.0)  # type: ignore[call-arg]
 
 
 def test_being_as_good_as_the_free_predictor_is_not_enough(monkeypatch):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.equivariance import eq_t
+from isotropy.equivariance import ShiftOptions, eq_t
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:
@@ -50,7 +50,7 @@ def test_fractional_shifts_of_a_wave() -> None:
     share = torch.linspace(-0.2, 0.2, 801, dtype=torch.float64)
     gap = torch.cos(0.4 - 2 * torch.pi * (2 * share + share[:, None]))
     true = float((gap - torch.cos(torch.tensor(0.4).double())).square().mean())
-    found = eq_t(first_pixel, wave, fractional=True, fraction=0.2, samples=250)
+    found = eq_t(first_pixel, wave, fractional=True, shifts=ShiftOptions(fraction=0.2), samples=250)
     assert abs(found.value - true) < 4 * found.standard_error
     assert found.standard_error < 0.1 * true
 
@@ -71,7 +71,7 @@ def test_outputs_are_shifted_back(fractional: bool) -> None:
         lambda x: torch.relu(x)[..., ::3, ::5],
         x,
         fractional=fractional,
-        fraction=0.3,
+        shifts=ShiftOptions(fraction=0.3),
         samples=5,
         output="NCHW",
         generator=7,
@@ -100,14 +100,14 @@ def test_the_margin_keeps_the_edge_out() -> None:
     model = nn.Conv2d(1, 2, 3, padding=1).double()
     x = normal(2, 1, 16, 16)
     for boundary in ("periodic", "reflect"):
-        everywhere = eq_t(model, x, boundary=boundary)
+        everywhere = eq_t(model, x, shifts=ShiftOptions(boundary=boundary))
         # the shift, a pixel of padding, and half a pixel to the middle of the last one
-        inside = eq_t(model, x, boundary=boundary, margin=0.125 + 1.5 / 16)
+        inside = eq_t(model, x, shifts=ShiftOptions(boundary=boundary, margin=0.125 + 1.5 / 16))
         assert everywhere.value > 1e-3
         assert inside.value < 1e-28
-        assert eq_t(model, x, boundary=boundary, margin=0.125).value > 1e-5
+        assert eq_t(model, x, shifts=ShiftOptions(boundary=boundary, margin=0.125)).value > 1e-5
     with pytest.raises(ValueError, match=r"outputs within a margin of 0.4, got none of a map of"):
-        eq_t(model, x[..., :2, :2], margin=0.4)
+        eq_t(model, x[..., :2, :2], shifts=ShiftOptions(margin=0.4))
 
 
 def test_the_margin_counts_only_what_is_compared() -> None:
@@ -120,7 +120,7 @@ def test_the_margin_counts_only_what_is_compared() -> None:
 
     options = {"samples": 20, "output": "NCHW"}
     everywhere = eq_t(f, x, **options)  # type: ignore[arg-type]
-    inside = eq_t(f, x, margin=0.25, **options)  # type: ignore[arg-type]
+    inside = eq_t(f, x, shifts=ShiftOptions(margin=0.25), **options)  # type: ignore[arg-type]
     assert 0.3 < everywhere.value < 1
     assert inside.value == pytest.approx(everywhere.value)
 
@@ -141,11 +141,11 @@ def test_batch_size_and_mode() -> None:
 def test_bad_input() -> None:
     x = normal(2, 1, 8, 8)
     with pytest.raises(ValueError, match=r"a fraction of the size between 0 and 1/2, got 0.5"):
-        eq_t(torch.relu, x, fraction=0.5)
+        eq_t(torch.relu, x, shifts=ShiftOptions(fraction=0.5))
     with pytest.raises(ValueError, match=r"a margin from 0 to below 1/2 of the size, got -0.1"):
-        eq_t(torch.relu, x, margin=-0.1)
+        eq_t(torch.relu, x, shifts=ShiftOptions(margin=-0.1))
     with pytest.raises(ValueError, match=r"a boundary among periodic, reflect, got 'zeros'"):
-        eq_t(torch.relu, x, boundary="zeros")  # type: ignore[arg-type]
+        eq_t(torch.relu, x, shifts=ShiftOptions(boundary="zeros"))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"expected inputs of shape \(N, C, H, W\) for shift"):
         eq_t(torch.relu, x[0])
     with pytest.raises(ValueError, match=r"expected samples of at least one, got 0"):

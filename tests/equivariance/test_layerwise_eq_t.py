@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.equivariance import eq_t, layerwise_eq_t
+from isotropy.equivariance import ShiftOptions, eq_t, layerwise_eq_t
 
 
 def images(*shape: int, seed: int = 0) -> Tensor:
@@ -87,9 +87,9 @@ def test_normalisations() -> None:
 
 def test_batch_size_and_margin() -> None:
     model, x = network(), images(5, 1, 8, 8)
-    for options in ({}, {"margin": 0.25, "boundary": "reflect"}):
+    for shifts in (ShiftOptions(), ShiftOptions(margin=0.25, boundary="reflect")):
         found = [
-            layerwise_eq_t(model, x, fractional=True, samples=2, batch_size=size, **options)  # type: ignore[arg-type]
+            layerwise_eq_t(model, x, fractional=True, samples=2, batch_size=size, shifts=shifts)
             for size in (1, 2, 16)
         ]
         for other in found[1:]:
@@ -131,7 +131,7 @@ def test_the_model_is_as_it_was() -> None:
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
         layerwise_eq_t(model, x, samples=2)
     with pytest.raises(ValueError, match=r"outputs within a margin of 0.45, got none of a map of"):
-        layerwise_eq_t(model, x[..., :2, :2], samples=2, margin=0.45)
+        layerwise_eq_t(model, x[..., :2, :2], samples=2, shifts=ShiftOptions(margin=0.45))
     modules = list(model.modules())
     assert [module.training for module in modules].count(False) == 1
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in modules)

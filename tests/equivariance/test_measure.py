@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.data import Dataset
-from isotropy.equivariance import Measurement, image_action, measure
+from isotropy.equivariance import Measurement, MeasureOptions, image_action, measure
 from isotropy.groups import SO, S
 from isotropy.reps import Scalar, Symmetry, V
 
@@ -52,7 +52,9 @@ def test_a_linear_map_in_closed_form() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Flatten(), nn.Linear(SIDE**2, 3)).double()
     x = images().double()
-    found = measure(net, x, ["translation", "brightness"], batch_size=4, samples=0)
+    found = measure(
+        net, x, ["translation", "brightness"], options=MeasureOptions(batch_size=4), samples=0
+    )
     assert (found.inputs, found.sampled) == (6, {})
     weight = net[1].weight.detach()
     tangents = [image_action(f"translation_{axis}").tangent(x).flatten(1) for axis in "xy"]
@@ -132,14 +134,18 @@ def test_a_lie_group_on_vectors() -> None:
 
 def test_layers_add_up_and_softmax_is_measured_inside_out() -> None:
     net, x = classifier(), images()
-    found = measure(net, x, "rotation", layers=True, layer_inputs=5, softmax=True)
+    found = measure(
+        net, x, "rotation", layers=True, options=MeasureOptions(layer_inputs=5), softmax=True
+    )
     parts = found.layers["rotation"]
     names = [layer.name for layer in parts.layers]
     assert parts.inputs == 5
     assert set(names) <= {"0", "1", "2", "3", "4", "5", "softmax"}
     assert sum(layer.share for layer in parts.layers) == pytest.approx(1, abs=1e-4)
     with_softmax = nn.Sequential(net, nn.Softmax(-1))
-    other = measure(with_softmax, x, "rotation", layers=True, layer_inputs=5)
+    other = measure(
+        with_softmax, x, "rotation", layers=True, options=MeasureOptions(layer_inputs=5)
+    )
     assert found.errors["rotation"].lee == pytest.approx(other.errors["rotation"].lee)
     assert [f"0.{name}" for name in names if name != "softmax"] == [
         layer.name for layer in other.layers["rotation"].layers if layer.name != "1"
@@ -150,7 +156,12 @@ def test_layouts_reach_layers_below_a_softmax() -> None:
     net, x = classifier(), images()
     plain = measure(net, x, "rotation", layers=True, softmax=True)
     changed = measure(
-        net, x, "rotation", layers=True, softmax=True, layouts={"0": "invariant", "[12]": "NCHW"}
+        net,
+        x,
+        "rotation",
+        layers=True,
+        softmax=True,
+        options=MeasureOptions(layouts={"0": "invariant", "[12]": "NCHW"}),
     )
     first = plain.layers["rotation"].layers[0], changed.layers["rotation"].layers[0]
     assert first[0].name == first[1].name == "0"
@@ -161,7 +172,9 @@ def test_layouts_reach_layers_below_a_softmax() -> None:
 def test_other_methods(method: Any) -> None:
     net, x = classifier(), images()
     exact = measure(net, x, "rotation", layers=True).layers["rotation"]
-    found = measure(net, x, "rotation", layers=True, method=method, probes=300).layers["rotation"]
+    found = measure(
+        net, x, "rotation", layers=True, options=MeasureOptions(method=method, probes=300)
+    ).layers["rotation"]
     assert found.method == method
     for one, other in zip(exact.layers, found.layers, strict=True):
         tolerance = 1e-3 if method == "reverse" else 0.25
@@ -171,7 +184,10 @@ def test_other_methods(method: Any) -> None:
 def test_the_kind_of_data_and_the_batch_size_do_not_matter() -> None:
     net, x = classifier(), images()
     given = [x, Dataset(x), [x[:4], x[4:]], [(x[:1], 0), (x[1:], 1)], iter([x[:3], x[3:]])]
-    found = [measure(net, data, "rotation", batch_size=1 + i) for i, data in enumerate(given)]
+    found = [
+        measure(net, data, "rotation", options=MeasureOptions(batch_size=1 + i))
+        for i, data in enumerate(given)
+    ]
     for other in found[1:]:
         assert other.errors["rotation"].lee == pytest.approx(found[0].errors["rotation"].lee)
         assert other.sampled["rotation"].value == pytest.approx(found[0].sampled["rotation"].value)
@@ -199,8 +215,8 @@ def test_the_generator_decides_the_samples() -> None:
 
 def test_data_is_json_of_one_shape() -> None:
     net, x = classifier(), images()
-    whole = measure(net, x, ["rotation"], layers=True, name="net").data()
-    short = measure(net, x[:1], ["rotation"], samples=0, name="net").data()
+    whole = measure(net, x, ["rotation"], layers=True, options=MeasureOptions(name="net")).data()
+    short = measure(net, x[:1], ["rotation"], samples=0, options=MeasureOptions(name="net")).data()
     assert json.loads(json.dumps(whole, allow_nan=False))["inputs"] == 6
     long, brief = whole["actions"]["rotation"], short["actions"]["rotation"]
     assert set(long) == set(brief)
@@ -215,7 +231,9 @@ def test_the_table_shows_the_largest_layers() -> None:
     torch.manual_seed(0)
     middle = [nn.Tanh() if i % 2 else nn.Conv2d(2, 2, 3, padding=1) for i in range(25)]
     deep = nn.Sequential(nn.Conv2d(1, 2, 3), *middle, nn.Flatten(), nn.Linear(72, 2))
-    found = measure(deep, images(3), "translation", layers=True, name="deep")
+    found = measure(
+        deep, images(3), "translation", layers=True, options=MeasureOptions(name="deep")
+    )
     text = str(found)
     first, header, *rest = text.splitlines()
     assert first == "deep, 3 inputs"
@@ -239,9 +257,13 @@ def test_one_input_has_no_standard_error() -> None:
 def test_progress_counts_up_to_the_total() -> None:
     steps: list[Any] = []
     measure(
-        classifier(), images(), ["rotation", "scale"], layers=True, batch_size=2,
+        classifier(),
+        images(),
+        ["rotation", "scale"],
+        layers=True,
+        options=MeasureOptions(batch_size=2),
         progress=steps.append,
-    )  # fmt: skip
+    )
     assert [step.done for step in steps] == list(range(10))
     assert {step.total for step in steps} == {10}
     assert steps[0].message == "rotation"
@@ -368,10 +390,19 @@ def test_derivatives_that_are_not_finite() -> None:
         ({"actions": "flips", "samples": 0}, r"samples for the discrete group flips, which has"),
         ({"actions": Symmetry(SO(3), V, V)}, r"expected inputs of shape \(N, 3\)"),
         ({"samples": -1}, r"expected samples of at least 0, got -1"),
-        ({"layer_inputs": 0}, r"expected layer_inputs of at least 1, got 0"),
-        ({"probes": 0}, r"expected probes of at least 1, got 0"),
-        ({"layouts": {"0": "NCHW"}}, r"expected layouts only for layers, got '0'"),
-        ({"layouts": {"x.*": "NCHW"}, "layers": True}, r"of the names of modules, got 'x\.\*'"),
+        (
+            {"options": MeasureOptions(layer_inputs=0)},
+            r"expected layer_inputs of at least 1, got 0",
+        ),
+        ({"options": MeasureOptions(probes=0)}, r"expected probes of at least 1, got 0"),
+        (
+            {"options": MeasureOptions(layouts={"0": "NCHW"})},
+            r"expected layouts only for layers, got '0'",
+        ),
+        (
+            {"options": MeasureOptions(layouts={"x.*": "NCHW"}), "layers": True},
+            r"of the names of modules, got 'x\.\*'",
+        ),
         ({"data": torch.zeros(0, 1, 8, 8)}, r"expected at least one input, got none"),
         ({"model": nn.Conv2d(1, 2, 3), "softmax": True}, r"\(N, classes\) for softmax, got"),
     ],
@@ -382,17 +413,24 @@ def test_bad_options(options: dict[str, Any], says: str) -> None:
         measure(**given)
 
 
+def test_keywords_that_became_options_still_work() -> None:
+    net, x = classifier(), images()
+    with pytest.warns(DeprecationWarning, match=r"options=MeasureOptions\(layer_inputs=…\)"):
+        found = measure(net, x, "rotation", layers=True, layer_inputs=2)  # type: ignore[call-arg]
+    assert found.layers["rotation"].inputs == 2
+
+
 def test_exported_programs() -> None:
     net, x = classifier(), images()
     program = torch.export.export(net, (x[:3],)).module()  # takes three inputs, no other number
-    found = measure(program, x, "rotation", batch_size=3)
+    found = measure(program, x, "rotation", options=MeasureOptions(batch_size=3))
     expected = measure(net, x, "rotation")
     assert found.errors["rotation"].lee == pytest.approx(expected.errors["rotation"].lee)
     assert found.sampled["rotation"].value == pytest.approx(expected.sampled["rotation"].value)
     with pytest.raises(ValueError, match=r"inputs of shape \(2, 1, 8, 8\), got AssertionError"):
-        measure(program, x[:5], "rotation", batch_size=3)
+        measure(program, x[:5], "rotation", options=MeasureOptions(batch_size=3))
     with pytest.raises(ValueError, match=r"contributions of layers, got an exported program"):
-        measure(program, x, "rotation", batch_size=3, layers=True)
+        measure(program, x, "rotation", options=MeasureOptions(batch_size=3), layers=True)
     convolution = torch.export.export(net[0], (x,)).module()
     with pytest.raises(ValueError, match=r"expected output= for outputs of shape \(6, 4, 4, 4\)"):
         measure(convolution, x, "rotation")

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from isotropy.data import Transitions
-from isotropy.discovery import Finding, discover
+from isotropy.discovery import DiscoverOptions, Finding, discover
 from isotropy.groups import Z, abstract_name
 from isotropy.nn import symmetric_network
 from isotropy.reps import Pseudoscalar, Scalar, Symmetry, V
@@ -213,7 +213,7 @@ def swinging(rows: int = 500) -> Transitions:
 
 def test_a_symmetry_found_in_a_log() -> None:
     names = ["angle", "rate"], ["torque"]
-    best = discover(swinging(), entry_names=names, fit_models=False).best
+    best = discover(swinging(), options=DiscoverOptions(entry_names=names), fit_models=False).best
     assert best is not None
     symmetry = EnvironmentSymmetry.found(best)
     assert str(symmetry) == "Z(2): 2*Pseudoscalar (observation), Pseudoscalar (action)"

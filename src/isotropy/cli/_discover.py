@@ -248,7 +248,7 @@ def _loaded(
     path: Path, target: str | None, task: TaskOption | None, groups: str | None, seed: int
 ) -> "tuple[Dataset | Transitions, EntryNames]":
     """The data, and of transitions the names of entries."""
-    from isotropy.data import Transitions, load
+    from isotropy.data import Intake, Transitions, load
     from isotropy.data._load import holds_transitions, transition_names
 
     options = {"--target": target, "--task": task, "--groups": groups}
@@ -258,11 +258,7 @@ def _loaded(
             target=target,
             task=task_kind(task),
             groups=groups,
-            missing="drop",
-            text="drop",
-            most_rows=_MOST_ROWS,
-            seed=seed,
-            guess=True,
+            intake=Intake(missing="drop", text="drop", most_rows=_MOST_ROWS, seed=seed, guess=True),
         )
         return data, None
     for name, value in options.items():

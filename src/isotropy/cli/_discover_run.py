@@ -49,7 +49,7 @@ class DiscoverRun:
 
     def found(self, name: str, data: "Dataset | Transitions") -> "Findings":
         """What the search finds, or found before."""
-        from isotropy.discovery import discover
+        from isotropy.discovery import DiscoverOptions, discover
         from isotropy.discovery._methods import METHODS
 
         folder = self._place(name)
@@ -61,16 +61,26 @@ class DiscoverRun:
                 _LOG.info("%s: the search in %s is complete", name, folder)
                 self._loaded.add(name)
                 return before
-        options = {**self._asked, "methods": self._asked["methods"] or METHODS}
         with self._common.progress("discovering") as progress:
+            asked = self._asked
             return discover(
                 data,
-                entry_names=self._names,
-                study=self._study,
+                candidates=asked["candidates"],
+                blocks=asked["blocks"],
+                methods=asked["methods"] or METHODS,
                 budget=self._budget,
-                keep_on_interrupt=True,
-                progress=progress,
-                **options,
+                seed=asked["seed"],
+                options=DiscoverOptions(
+                    channels_first=asked["channels_first"],
+                    entry_names=self._names,
+                    margin=asked["margin"],
+                    near_margin=asked["near_margin"],
+                    study=self._study,
+                    strategy=asked["strategy"],
+                    children=asked["children"],
+                    keep_on_interrupt=True,
+                    progress=progress,
+                ),
             )
 
     def certified(

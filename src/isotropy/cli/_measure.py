@@ -141,7 +141,7 @@ def measure(
         raise ValueError("expected --size for --crop, got none")
 
     from isotropy.data import load_model
-    from isotropy.equivariance import measure
+    from isotropy.equivariance import MeasureOptions, measure
 
     with common.progress("loading"), _as_options():
         net = load_model(model, weights=weights, device=common.device)
@@ -156,15 +156,17 @@ def measure(
             x,
             asked,
             layers=layerwise,
-            layer_inputs=layer_inputs,
+            options=MeasureOptions(
+                layer_inputs=layer_inputs,
+                layouts=layouts,
+                method=method.value,
+                probes=probes,
+                batch_size=batch_size,
+                name=model,
+            ),
             samples=0 if no_sampled else 10,
             softmax=softmax,
             output=output,
-            layouts=layouts,
-            method=method.value,
-            probes=probes,
-            batch_size=batch_size,
-            name=model,
             generator=common.seed,
             progress=progress,
         )

@@ -5,6 +5,7 @@ from isotropy.data._fetch import fetch
 from isotropy.data._guess_target import guess_target
 from isotropy.data._hamiltonian_systems import Chunks, HamiltonianSystem
 from isotropy.data._images import resized, small_digits, standardised
+from isotropy.data._intake import Intake
 from isotropy.data._load import load
 from isotropy.data._models import load_model
 from isotropy.data._regression_tasks import inertia, lorentz_scattering, o5_invariant
@@ -17,6 +18,7 @@ __all__ = [
     "Chunks",
     "Dataset",
     "HamiltonianSystem",
+    "Intake",
     "Splits",
     "Standardisation",
     "Task",

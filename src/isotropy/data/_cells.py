@@ -88,7 +88,7 @@ class NumberCells(_Cells):
                 "text='drop' leaves columns of text out"
             )
         if self._gap is not None:
-            raise ValueError(f"{path}: {self._gap}; missing='drop' leaves such rows out")
+            raise ValueError(f"{path}: {self._gap}; Intake(missing='drop') leaves such rows out")
 
     def column(self) -> Column:
         """All that was read."""

@@ -182,7 +182,7 @@ class Table:
             for column in columns:
                 if column.gap is not None:
                     raise ValueError(
-                        f"{self.source}: {column.gap}; missing='drop' leaves such rows out"
+                        f"{self.source}: {column.gap}; Intake(missing='drop') leaves such rows out"
                     )
             return slice(None), ()
         rows = MissingRows(len(columns[0].values), self.source)

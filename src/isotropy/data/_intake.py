@@ -18,17 +18,29 @@ _FEWEST_WHOLE_GROUPS = 20
 
 @dataclass(frozen=True)
 class Intake:
-    """The options of `load` for rows and columns.
+    """How much of the data `load` takes, and what happens to what cannot be used.
 
     Args:
-        missing: Whether rows with missing or non-finite values are refused or left out.
-        text: Whether columns of text among the inputs are refused or left out.
-        most_rows: How many rows are taken at most; ``None`` for all.
-        seed: Seed of the draw.
-        guess: Whether what was not given (targets, split) is guessed.
+        missing: Whether a missing or non-finite value is refused (``"refuse"``, the default) or its
+            row is left out (``"drop"``). Data that would lose more than half of their rows are
+            refused.
+        text: Whether a column of text among the inputs of a table is refused (``"refuse"``, the
+            default) or left out (``"drop"``), as are columns that only count the rows: id, index.
+        most_rows: How many rows, images or items to take at most, drawn at random while reading, so
+            that the others are never in memory; all by default. Rows keep their order. Small
+            groups stay whole.
+        seed: Seed of that draw, 0 by default.
+        guess: Whether to guess what was not given: the target of a table (`guess_target`), which of
+            two arrays is the input, ``"train"`` where there are two splits, names of columns
+            where there are none. Not by default.
 
     Raises:
         ValueError: If a value is none of these.
+
+    Example:
+        >>> from isotropy.data import load
+        >>> load((np.zeros((9, 3)), np.arange(9.0)), intake=Intake(most_rows=5)).notes
+        ('5 of 9 rows drawn at random (seed 0)',)
     """
 
     missing: Missing = "refuse"

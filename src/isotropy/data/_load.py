@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.data._arrays import from_arrays, from_dataset, from_torch_dataset
 from isotropy.data._data_folders import load_folder, refuse_options
 from isotropy.data._data_frames import load_frame, load_parquet
@@ -19,7 +20,7 @@ from isotropy.data._dataset import Dataset, TaskKind
 from isotropy.data._delimited_text import load_csv
 from isotropy.data._idx import is_idx, load_idx_file
 from isotropy.data._image_folder import ImageReading, Unreadable
-from isotropy.data._intake import Intake, Missing, Text
+from isotropy.data._intake import Intake
 from isotropy.data._named_arrays import from_mapping, load_npy, load_npz
 from isotropy.data._tensors import check_task
 from isotropy.data._transition_files import NEEDED, SPELLINGS
@@ -27,6 +28,7 @@ from isotropy.data._transition_files import NEEDED, SPELLINGS
 _KNOWN = ".csv, .csv.gz, .tsv, .tsv.gz, .npz, .npy, .parquet, idx files or a folder"
 
 
+@moved_keywords(intake=Intake)
 def load(
     source: Any,
     *,
@@ -37,11 +39,7 @@ def load(
     size: tuple[int, int] | None = None,
     crop: bool = False,
     unreadable: Unreadable = "refuse",
-    missing: Missing = "refuse",
-    text: Text = "refuse",
-    most_rows: int | None = None,
-    seed: int = 0,
-    guess: bool = False,
+    intake: Intake | None = None,
 ) -> Dataset:
     r"""Load data from a file, a folder or memory.
 
@@ -80,16 +78,8 @@ def load(
         unreadable: Whether a folder with a file that is no image or a damaged one is refused
             (``"refuse"``), or the file is left out, with a warning in the log, and named in
             ``skipped`` (``"skip"``; every image is then decoded twice).
-        missing: Whether a missing or non-finite value is refused (``"refuse"``) or its row is left
-            out (``"drop"``). Data that would lose more than half of their rows are refused.
-        text: Whether a column of text among the inputs of a table is refused (``"refuse"``) or
-            left out (``"drop"``), as are columns that only count the rows: id, index.
-        most_rows: How many rows, images or items to take at most, drawn at random while reading, so
-            that the others are never in memory. Rows keep their order. Small groups stay whole.
-        seed: Seed of that draw.
-        guess: Whether to guess what was not given: the target of a table (`guess_target`), which of
-            two arrays is the input, ``"train"`` where there are two splits, names of columns
-            where there are none.
+        intake: How many rows to take, and whether to leave out what cannot be used and to guess
+            what was not given; by default all rows, and neither.
 
     Returns:
         The data, in memory.
@@ -114,7 +104,7 @@ def load(
     if split not in (None, "train", "test"):
         raise ValueError(f"expected split 'train', 'test' or None, got {split!r}")
     reading = _checked_reading(size, crop, unreadable)
-    intake = Intake(missing, text, most_rows, seed, guess)
+    intake = intake or Intake()
     if isinstance(source, str | os.PathLike):
         path = Path(source).expanduser()
         try:

@@ -1,19 +1,28 @@
 from isotropy.discovery._discover import discover
+from isotropy.discovery._discover_options import DiscoverOptions
 from isotropy.discovery._example_tasks import example_tasks
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._reading import read_shape
-from isotropy.discovery.confirming._claim_test import ClaimTest, claim_test, confirm
+from isotropy.discovery.confirming._claim_test import (
+    ClaimTest,
+    ConfirmOptions,
+    claim_test,
+    confirm,
+)
 from isotropy.discovery.confirming._confirm_action import confirm_action
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._orbit_average import orbit_average
-from isotropy.discovery.generators import find_generators
+from isotropy.discovery.generators import GeneratorOptions, find_generators
 
 __all__ = [
     "ClaimTest",
+    "ConfirmOptions",
     "DataSupport",
+    "DiscoverOptions",
     "Finding",
     "Findings",
+    "GeneratorOptions",
     "claim_test",
     "confirm",
     "confirm_action",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,8 +14,10 @@ from torch.utils import data as torch_data
 
 from isotropy._run import Patience, ProgressCallback, one_thread, seconds_of
 from isotropy._run import generator as make_generator
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy._run._terminal_text import plain_names
 from isotropy.data import Dataset, Transitions
+from isotropy.discovery._discover_options import DiscoverOptions
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._methods import (
     METHODS,
@@ -43,28 +44,19 @@ _FEWEST_OF_CLASS = 10
 _TIME_FOR_GROUPS = 900.0  # seconds of a budget that leave time for a search among sets of groups
 
 
+@moved_keywords(options=DiscoverOptions)
 def discover(
     X: ArrayLike | Tensor | Dataset | Transitions | torch_data.Dataset[Any],
     y: ArrayLike | Tensor | None = None,
     *,
-    task: Task | None = None,
     groups: ArrayLike | None = None,
-    channels_first: bool = False,
     candidates: Sequence[str] = (),
     blocks: Blocks | None = None,
-    entry_names: tuple[Sequence[str], Sequence[str]] | None = None,
     methods: Method | Sequence[Method] = METHODS,
-    margin: float = 0.05,
-    near_margin: float = 0.5,
-    level: float = 0.05,
     fit_models: bool = True,
-    study: str | os.PathLike[str] | None = None,
-    strategy: str = "lattice",
-    children: int | None = None,
     budget: float | str | None = None,
-    keep_on_interrupt: bool = False,
     seed: int = 0,
-    progress: ProgressCallback | None = None,
+    options: DiscoverOptions | None = None,
 ) -> Findings:
     """Find the symmetries of a learning task, name them, and confirm them by test.
 
@@ -78,26 +70,26 @@ def discover(
     coefficients of a polynomial; swaps and gradients of a network, where a polynomial does not
     do; the usual suspects in their natural order; the Lie algebra of a smooth fit, made exact.
     To the second part a predictor free of symmetry is fitted. On the third each proposal is
-    tested: averaging that predictor over the group must cost less than ``margin`` of what can be
+    tested: averaging that predictor over the group must cost less than a margin of what can be
     learned (``confirm``), corrected for all proposals together. What two groups generate is claimed
     in their place where it holds too; where it does not, the one that costs more is dropped.
 
     Of images, the evidence proposes on the first part which layers commute with shifts and quarter
     turns (``learn_layers``). To the second part a network is fitted whose layers are free, and
-    others whose first layers are strict; each must lose no more than ``margin``, on the third
+    others whose first layers are strict; each must lose no more than the margin, on the third
     part, to the best one built without its symmetry. Shifts wrap around the edges of the image.
 
     With ``methods="groups"``, dozens of small networks are trained on the first part instead, each
     with hidden layers that commute with another set of the twelve grid transformations
     (``search_groups``). The best sets are claims: networks fitted to the second part with their
-    weights shared so must lose no more than ``margin``, on the third, to a free one, to the best
+    weights shared so must lose no more than the margin, on the third, to a free one, to the best
     one with a single group, and to those of other claims that lack one of its groups.
 
     Of logged transitions (s, a, s′), signed permutations of the entries of observations and actions
     are looked for: mirrors of a body, exchanges of its limbs.
 
     A confirmed symmetry with a significant cost comes with a soft model as well, which prefers the
-    symmetry and is not bound to it (``Finding.soft``). One that costs more than ``margin``, but
+    symmetry and is not bound to it (``Finding.soft``). One that costs more than the margin, but
     significantly less than ``near_margin``, is no finding: it is in ``Findings.nearly`` where its
     soft model predicts the third part significantly better than a predictor free of symmetry does;
     looked for only where nothing is confirmed. These tests have Holm's correction among themselves.
@@ -111,11 +103,7 @@ def discover(
             ``Findings.reading``; ``read_shape`` has the rules.
         y: Targets: ``(N,)`` or ``(N, m)`` of numbers, ``(N, m, channels)``, images, or ``(N,)``
             classes.
-        task: ``"regression"`` or ``"classification"``; by default read from the targets, as
-            ``isotropy.data.load`` does.
         groups: Rows with one value here stay on one side of every split, shape ``(N,)``.
-        channels_first: Whether sequences and sets have shape ``(N, channels, n)`` instead; with one
-            channel, or a few and many positions, that is read from the shape.
         candidates: Groups to try as well, such as ``"Z(12)"`` or ``"S(3)+S(9)"``, acting on
             positions in their order (and on outputs, where there are as many), or on the
             pixels of an image, row by row. For ``"groups"``, names of the grid transformations that
@@ -123,29 +111,16 @@ def discover(
         blocks: Columns that a continuous symmetry moves in the same way: a number k of consecutive
             blocks, or the columns (or names) of each. By default read from names such as px1, px2,
             else every k is tried.
-        entry_names: Of transitions: a name for each entry of an observation, and of an action.
         methods: What to look for: ``"permutations"``, ``"generators"`` of continuous symmetries;
             ``"layers"`` and motions of images, which is all that is looked for in these by
             default; ``"transitions"``, the same for these; ``"groups"`` of images alone, by a
             search that takes minutes.
-        margin: The largest cost that still counts as a symmetry.
-        near_margin: The largest cost of a symmetry that is worth a soft model; not looked for
-            where it is no more than ``margin``, nor without ``fit_models``, nor in images or
-            transitions.
-        level: The chance of confirming anything false.
         fit_models: Whether to fit a model with each symmetry that is found.
-        study: For ``"groups"``, the path of an SQLite file or the URL of a PostgreSQL database
-            that keeps the networks' scores. A call with the same data, options and study goes on
-            with it; several at once, in any number of processes, share the work.
-        strategy: Of that search: ``"lattice"``, ``"dqn"``, ``"random"`` or ``"tpe"``.
-        children: How many networks it trains at most, by default 60.
         budget: How long it may take, in seconds or as text such as ``"5m"``. What is sure by then
             is returned, ``Findings.stopped`` says what was not done. Of a quarter of an hour or
             more, images are searched for sets of groups as well.
-        keep_on_interrupt: Whether an interruption (Ctrl-C) ends the search as a budget does; a
-            second one ends what is still being tested. Otherwise it is raised as ever.
         seed: Of splits, networks and random group elements.
-        progress: Called with each step.
+        options: How data are read, the margin and the level, how a search is kept, progress.
 
     Returns:
         The findings, ranked: those that are sure, with p-values of at most 0.01, come first; of
@@ -167,6 +142,8 @@ def discover(
         ('S(5), all positions', True)
     """
     started = time.perf_counter()
+    options = options or DiscoverOptions()
+    margin, near_margin, level = options.margin, options.near_margin, options.level
     chosen = known_methods(methods)
     if not 0 <= near_margin < 1:
         raise ValueError(f"expected a near_margin of at least 0 and below 1, got {near_margin!r}")
@@ -175,25 +152,25 @@ def discover(
         raise ValueError(
             f"expected Transitions for the method 'transitions', got {type(X).__name__}"
         )
-    given = _as_data(X, y, task, groups)
+    given = _as_data(X, y, options.task, groups)
     asked = () if chosen == METHODS else chosen
-    reading, given = read_shape(given, asked, channels_first)
+    reading, given = read_shape(given, asked, options.channels_first)
     chosen = suiting_methods(chosen, reading.kind)
     if reading.kind == "images" and not asked and (seconds or 0.0) >= _TIME_FOR_GROUPS:
         chosen = (*chosen, "groups")
-    _refuse(reading, blocks, entry_names, channels_first, candidates)
+    _refuse(reading, blocks, candidates, options)
     if "groups" not in chosen:
-        refuse_search_options(study, strategy, children)
+        refuse_search_options(options.study, options.strategy, options.children)
     given, drawn = _at_most(given, _MOST_ROWS, seed, shuffled=reading.kind != "images")
     rows = _as_rows(given, reading, chosen)
     plan = Plan(reading, chosen, _entries(given), seconds)
-    patience = Patience(seconds, keep_on_interrupt=keep_on_interrupt)
+    patience = Patience(seconds, keep_on_interrupt=options.keep_on_interrupt)
     common: dict[str, Any] = {"margin": margin, "level": level, "fit_models": fit_models}
     common["seed"] = seed
-    timed = plan.timed(progress)
+    timed = plan.timed(options.progress)
     with one_thread():
         if isinstance(rows, Transitions):
-            names = [plain_names(tuple(given)) for given in entry_names or ()]
+            names = [plain_names(tuple(given)) for given in options.entry_names or ()]
             parts = [
                 _attempted(
                     patience,
@@ -208,7 +185,11 @@ def discover(
                 )
             ]
         elif isinstance(rows, ImageData):
-            search = {"study": study, "strategy": strategy, "children": children}
+            search = {
+                "study": options.study,
+                "strategy": options.strategy,
+                "children": options.children,
+            }
             shared = {**common, "level": common["level"] / (2 if reading.doubtful else 1)}
             parts = _of_images(rows, chosen, candidates, search, shared, patience, timed)
             parts = parts if asked else [_task_first(part) for part in parts]
@@ -219,7 +200,7 @@ def discover(
                 sets = PositionOptions(moving=False, **{**common, "level": common["level"] / 2})
                 parts.append(PositionSearch(as_set, sets, patience, timed).findings())
         else:
-            options = PositionOptions(
+            positions = PositionOptions(
                 permuting="permutations" in chosen and rows.arrangement.inputs > 1,
                 moving="generators" in chosen,
                 candidates=candidates,
@@ -227,7 +208,7 @@ def discover(
                 near_margin=near_margin if fit_models and near_margin > margin else 0.0,
                 **common,
             )
-            parts = [PositionSearch(rows, options, patience, timed).findings()]
+            parts = [PositionSearch(rows, positions, patience, timed).findings()]
     found = Findings.merged(parts)
     notes = [note for note in (*_notes(given), *drawn, reading.note) if note]
     return replace(
@@ -306,22 +287,22 @@ def _notes(data: Dataset | Transitions) -> Sequence[str]:
 def _refuse(
     reading: ShapeReading,
     blocks: Any,
-    entry_names: Any,
-    channels_first: bool,
     candidates: Sequence[str],
+    options: DiscoverOptions,
 ) -> None:
     """Refuse options that are for data of another kind."""
+    channels_first = options.channels_first or None
     if reading.kind == "transitions":
         refuse_options(
             "transitions",
             blocks=blocks,
             candidates=candidates or None,
-            channels_first=channels_first or None,
+            channels_first=channels_first,
         )
         return
-    refuse_options("data that are no transitions", entry_names=entry_names)
+    refuse_options("data that are no transitions", entry_names=options.entry_names)
     if reading.kind == "images":
-        refuse_options(blocks=blocks, channels_first=channels_first or None)
+        refuse_options(blocks=blocks, channels_first=channels_first)
 
 
 def _of_images(

@@ -128,8 +128,10 @@ class PositionSearch:
     def _look_for_generators(self) -> ContinuousClaims:
         options = self.options
         try:
-            given = GeneratorOptions(options.blocks, margin=options.margin, seed=options.seed)
-            return ContinuousClaims.proposed(self.data, self._split[0], given)
+            given = GeneratorOptions(margin=options.margin)
+            return ContinuousClaims.proposed(
+                self.data, self._split[0], given, blocks=options.blocks, seed=options.seed
+            )
         except CannotTell as error:
             return ContinuousClaims.refused(self.data, error)
 

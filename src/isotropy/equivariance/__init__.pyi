@@ -1,6 +1,6 @@
 from isotropy.equivariance._action import Action
 from isotropy.equivariance._consistency import consistency
-from isotropy.equivariance._eq_t import eq_t
+from isotropy.equivariance._eq_t import ShiftOptions, eq_t
 from isotropy.equivariance._grid_actions import sequence_action
 from isotropy.equivariance._group_actions import group_action
 from isotropy.equivariance._image_actions import image_action
@@ -9,7 +9,7 @@ from isotropy.equivariance._layerwise import LayerContribution, Layerwise, layer
 from isotropy.equivariance._layerwise_eq_t import layerwise_eq_t
 from isotropy.equivariance._lee import LEE, lee, lee_penalty
 from isotropy.equivariance._lie_derivative import lie_derivative
-from isotropy.equivariance._measure_model import measure
+from isotropy.equivariance._measure_model import MeasureOptions, measure
 from isotropy.equivariance._measurement import Measurement
 from isotropy.equivariance._partition import partition_distance
 from isotropy.equivariance._point_actions import point_cloud_action
@@ -22,8 +22,10 @@ __all__ = [
     "Action",
     "LayerContribution",
     "Layerwise",
+    "MeasureOptions",
     "Measurement",
     "SampledError",
+    "ShiftOptions",
     "assert_equivariant",
     "consistency",
     "eq_t",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
 from isotropy._run import generator as make_generator
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.equivariance._action import Place
 from isotropy.equivariance._axes import Axes
 from isotropy.equivariance._evaluation import Model
@@ -21,15 +24,56 @@ from isotropy.equivariance._residuals import (
 )
 
 
+@dataclass(frozen=True)
+class ShiftOptions:
+    """How far `eq_t` and `layerwise_eq_t` shift images, and where they compare outputs.
+
+    Args:
+        fraction: The largest shift, as a share of the width and of the height; an eighth by
+            default.
+        boundary: What is shifted in: the other side ("periodic", the default) or the mirror image
+            ("reflect").
+        margin: Compare only outputs at least this share of the size away from every edge; all by
+            default. For models that are not meant for a torus: ``fraction`` keeps out what was
+            shifted in, and the radius of the receptive field besides, what padding does at the
+            edge.
+
+    Raises:
+        ValueError: If the boundary is unknown, the fraction is not between 0 and 1/2, or the
+            margin is not from 0 to below 1/2.
+
+    Example:
+        >>> x = torch.rand(2, 1, 16, 16, generator=torch.Generator().manual_seed(0))
+        >>> pad = torch.nn.Conv2d(1, 1, 3, padding=1, bias=False)
+        >>> inside = ShiftOptions(margin=0.125 + 1.5 / 16)  # the shift, and a pixel of padding
+        >>> eq_t(pad, x).value > 1e-6, eq_t(pad, x, shifts=inside).value < 1e-12
+        (True, True)
+    """
+
+    fraction: float = 0.125
+    boundary: Boundary = "periodic"
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_rules(self.boundary, "fourier", "central")
+        if not 0 < self.fraction < 0.5:
+            raise ValueError(
+                f"expected a fraction of the size between 0 and 1/2, got {self.fraction}"
+            )
+        if not 0 <= self.margin < 0.5:
+            raise ValueError(
+                f"expected a margin from 0 to below 1/2 of the size, got {self.margin}"
+            )
+
+
+@moved_keywords(shifts=ShiftOptions)
 def eq_t(
     f: Model,
     x: Tensor,
     *,
     fractional: bool = False,
-    fraction: float = 0.125,
     samples: int = 20,
-    boundary: Boundary = "periodic",
-    margin: float = 0.0,
+    shifts: ShiftOptions | None = None,
     output: str | None = None,
     channels_last: bool = False,
     batch_size: int | None = None,
@@ -54,12 +98,8 @@ def eq_t(
         f: A module, or any function of images.
         x: Images, shape (N, C, H, W).
         fractional: Whether shifts are of any length (EQ-T_frac) or whole pixels (EQ-T).
-        fraction: The largest shift, as a share of the width and of the height.
         samples: The number of shifts.
-        boundary: What is shifted in: the other side ("periodic") or the mirror image ("reflect").
-        margin: Compare only outputs at least this share of the size away from every edge. For
-            models that are not meant for a torus: ``fraction`` keeps out what was shifted in,
-            and the radius of the receptive field besides, what padding does at the edge.
+        shifts: How far they go, and where outputs are compared.
         output: How shifts act on outputs, as in `lie_derivative`; class scores are invariant.
         channels_last: Whether the images have their channels last.
         batch_size: How many images the model is given at once; None for all.
@@ -75,15 +115,16 @@ def eq_t(
         >>> eq_t(torch.relu, x - 0.5, fractional=True).value > 1e-4
         True
     """
-    shifts = drawn_shifts(x, samples, batch_size, fraction, margin, boundary, generator)
+    shifts = shifts or ShiftOptions()
+    drawn = drawn_shifts(x, samples, batch_size, shifts.fraction, generator)
 
     def elements(x: Tensor, y: Tensor) -> tuple[list[Element], Tensor | None]:
-        placing = shift_action((1.0, 1.0), boundary, channels_last)
+        placing = shift_action((1.0, 1.0), shifts.boundary, channels_last)
         at_input = placing.input_place(x)
         assert isinstance(at_input, Axes)
         at_output = output_place(f, x, tuple(y.shape), placing, output)
-        found = shift_elements(shifts, fractional, boundary, at_input, at_output)
-        return found, interior_of(y, at_output, margin)
+        found = shift_elements(drawn, fractional, shifts.boundary, at_input, at_output)
+        return found, interior_of(y, at_output, shifts.margin)
 
     squares, size = squared_residuals(f, x, elements, batch_size)
     return SampledError.of(squares / size, MEAN_SQUARED_ERROR, drawn=True)
@@ -97,17 +138,10 @@ def drawn_shifts(
     samples: int,
     batch_size: int | None,
     fraction: float,
-    margin: float,
-    boundary: Boundary,
     generator: torch.Generator | int | None,
 ) -> Tensor:
     """Shifts as shares of the width and of the height, shape (samples, 2)."""
     check_counts(x, samples, batch_size)
-    check_rules(boundary, "fourier", "central")
-    if not 0 < fraction < 0.5:
-        raise ValueError(f"expected a fraction of the size between 0 and 1/2, got {fraction}")
-    if not 0 <= margin < 0.5:
-        raise ValueError(f"expected a margin from 0 to below 1/2 of the size, got {margin}")
     drawn = torch.rand(samples, 2, generator=make_generator(generator), dtype=torch.float64)
     return (2 * drawn - 1) * fraction
 

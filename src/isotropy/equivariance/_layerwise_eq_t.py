@@ -11,11 +11,17 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.equivariance._action import Place
 from isotropy.equivariance._axes import Axes
-from isotropy.equivariance._eq_t import drawn_shifts, interior_of, shift_action, shift_elements
+from isotropy.equivariance._eq_t import (
+    ShiftOptions,
+    drawn_shifts,
+    interior_of,
+    shift_action,
+    shift_elements,
+)
 from isotropy.equivariance._evaluation import evaluating, inputs_for
-from isotropy.equivariance._interpolation import Boundary
 from isotropy.equivariance._residuals import MEAN_SQUARED_ERROR, SampledError, batch_residuals
 
 Normalisation: TypeAlias = Literal["1", "1/sqrt(N)", "1/N"]
@@ -38,16 +44,15 @@ class LayerEqT:
     size: int
 
 
+@moved_keywords(shifts=ShiftOptions)
 def layerwise_eq_t(
     model: nn.Module,
     x: Tensor,
     *,
     fractional: bool = False,
     normalisation: Normalisation = "1/N",
-    fraction: float = 0.125,
     samples: int = 20,
-    boundary: Boundary = "periodic",
-    margin: float = 0.0,
+    shifts: ShiftOptions | None = None,
     channels_last: bool = False,
     batch_size: int | None = None,
     generator: torch.Generator | int | None = 0,
@@ -69,10 +74,8 @@ def layerwise_eq_t(
         x: Images, shape (N, C, H, W).
         fractional: Whether shifts are of any length (EQ-T_frac) or whole pixels (EQ-T).
         normalisation: What the squared norm is multiplied by.
-        fraction: The largest shift, as a share of the width and of the height.
         samples: The number of shifts.
-        boundary: What is shifted in: the other side ("periodic") or the mirror image ("reflect").
-        margin: Compare only outputs at least this share of the size away from every edge.
+        shifts: How far they go, and where outputs are compared.
         channels_last: Whether the images have their channels last.
         batch_size: How many images the model is given at once; None for all.
         generator: Seed or generator of the shifts.
@@ -98,8 +101,9 @@ def layerwise_eq_t(
     if normalisation not in get_args(Normalisation):
         known = ", ".join(get_args(Normalisation))
         raise ValueError(f"expected a normalisation among {known}, got {normalisation!r}")
-    shifts = drawn_shifts(x, samples, batch_size, fraction, margin, boundary, generator)
-    placing = shift_action((1.0, 1.0), boundary, channels_last)
+    shifts = shifts or ShiftOptions()
+    drawn = drawn_shifts(x, samples, batch_size, shifts.fraction, generator)
+    placing = shift_action((1.0, 1.0), shifts.boundary, channels_last)
     tables: dict[tuple[str, str], list[Tensor]] = {}
     sizes: dict[tuple[str, str], int] = {}
     calls: dict[str, int] = defaultdict(int)
@@ -111,8 +115,8 @@ def layerwise_eq_t(
         at_output = placing.guessed_place(tuple(y.shape), at_images)
         if not isinstance(at_input, Axes) or not isinstance(at_output, Axes):
             return
-        elements = shift_elements(shifts, fractional, boundary, at_input, at_output)
-        kept = interior_of(y, at_output, margin)
+        elements = shift_elements(drawn, fractional, shifts.boundary, at_input, at_output)
+        kept = interior_of(y, at_output, shifts.margin)
         table, size = batch_residuals(module, h, y, elements, kept)
         label = name if calls[name] == 1 else f"{name} (call {calls[name]})"
         key = label, type(module).__name__

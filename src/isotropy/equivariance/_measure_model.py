@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import ProgressCallback, Step
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.equivariance._action import INVARIANT, Action
 from isotropy.equivariance._axes import Axes
 from isotropy.equivariance._dependence import outputs_shape, require_derivative
@@ -34,21 +35,46 @@ _LAYER_BATCH = 4  # every unit's tangents are kept at once
 _PIXELS, _EIGHTH = 5, 1 / 8
 
 
+@dataclass(frozen=True)
+class MeasureOptions:
+    """What `measure` seldom needs: how it goes layer by layer, and how it takes inputs.
+
+    Args:
+        layer_inputs: On how many of the inputs to find the contributions of layers; 20 by default.
+        layouts: How actions act on values inside; see `layerwise`. By default read from shapes.
+        method: How to find contributions, ``"forward"`` by default; see `layerwise`.
+        probes: How many random vectors the method "probes" takes; 100 by default.
+        batch_size: How many inputs to take at a time, 16 by default; layer by layer no more than 4.
+        name: What to call the model; by default its class or function.
+
+    Example:
+        >>> net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 3))
+        >>> x = torch.rand(4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+        >>> options = MeasureOptions(layer_inputs=2, name="mine")
+        >>> found = measure(net, x, "rotation", layers=True, options=options)
+        >>> found.model, found.layers["rotation"].inputs
+        ('mine', 2)
+    """
+
+    layer_inputs: int = 20
+    layouts: Mapping[str, str] | None = None
+    method: Method = "forward"
+    probes: int = 100
+    batch_size: int = 16
+    name: str | None = None
+
+
+@moved_keywords(options=MeasureOptions)
 def measure(
     model: Model,
     data: Any,
     actions: Measured | Sequence[Measured] = ("translation", "rotation"),
     *,
     layers: bool = False,
-    layer_inputs: int = 20,
     samples: int = 10,
     softmax: bool = False,
     output: str | None = None,
-    layouts: Mapping[str, str] | None = None,
-    method: Method = "forward",
-    probes: int = 100,
-    batch_size: int = 16,
-    name: str | None = None,
+    options: MeasureOptions | None = None,
     generator: torch.Generator | int | None = 0,
     progress: ProgressCallback | None = None,
 ) -> Measurement:
@@ -72,15 +98,10 @@ def measure(
         data: Inputs: a tensor, a `Dataset`, or an iterable of batches.
         actions: Actions or their names, or symmetries of vectors.
         layers: Whether to split the Lie derivative into the contributions of layers.
-        layer_inputs: On how many of the inputs to do that.
         samples: How many group elements to draw for the sampled error; 0 leaves it out.
         softmax: Whether the model gives logits whose probabilities are to be measured.
         output: How the actions act on outputs; see `lie_derivative`.
-        layouts: How they act on values inside; see `layerwise`.
-        method: How to find contributions; see `layerwise`.
-        probes: How many random vectors the method "probes" takes.
-        batch_size: How many inputs to take at a time; layer by layer no more than 4.
-        name: What to call the model.
+        options: How to go layer by layer, how many inputs to take at a time, the model's name.
         generator: Seed or generator of samples and probes.
         progress: Called at each step.
 
@@ -100,14 +121,16 @@ def measure(
         '0, 1, 3'
     """
     given = [actions] if isinstance(actions, Action | Symmetry | str) else list(actions)
-    _require_counts(given, layer_inputs, samples, probes)
-    _require_layouts(model, layers, layouts or {})
+    options = options or MeasureOptions()
+    layouts = options.layouts or {}
+    _require_counts(given, options.layer_inputs, samples, options.probes)
+    _require_layouts(model, layers, layouts)
     whole = model
     if _is_exported(model):
         require_evaluation(model)
         whole = Program(model)
     whole = Probabilities(whole) if softmax else whole
-    kept = list(batches(data, batch_size))  # read once: an iterable may not come again
+    kept = list(batches(data, options.batch_size))  # read once: an iterable may not come again
     if not kept:
         raise ValueError("expected at least one input, got none")
     subjects = [_subject(one, kept[0], output, samples) for one in given]
@@ -151,18 +174,18 @@ def measure(
             steps.next(f"{subject.name}: layer by layer")
             found = layerwise(
                 whole,
-                _first(kept, layer_inputs),
+                _first(kept, options.layer_inputs),
                 subject.action,
-                layouts=_inside(layouts or {}) if softmax else layouts,
+                layouts=_inside(layouts) if softmax else layouts,
                 output=output,
-                method=method,
-                probes=probes,
-                batch_size=min(batch_size, _LAYER_BATCH),
+                method=options.method,
+                probes=options.probes,
+                batch_size=min(options.batch_size, _LAYER_BATCH),
                 generator=generator,
             )
             parts[subject.name] = _outside(found) if softmax else found
     return Measurement(
-        name or _name_of(model),
+        options.name or _name_of(model),
         inputs,
         errors,
         parts,

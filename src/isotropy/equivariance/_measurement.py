@@ -26,9 +26,10 @@ class Measurement:
 
     Example:
         >>> import torch
-        >>> from isotropy.equivariance import measure
+        >>> from isotropy.equivariance import MeasureOptions, measure
         >>> x = torch.arange(1.0, 5.0).reshape(4, 1, 1, 1).expand(4, 1, 8, 8)
-        >>> print(measure(lambda x: x[:, :, 0, 0], x, "brightness", samples=0, name="a pixel"))
+        >>> first, options = lambda x: x[:, :, 0, 0], MeasureOptions(name="a pixel")
+        >>> print(measure(first, x, "brightness", samples=0, options=options))
         a pixel, 4 inputs
         action      LEE  standard error  mean |L|
         brightness  7.5  3.3e+00         2.5

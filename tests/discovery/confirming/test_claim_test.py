@@ -14,7 +14,7 @@ from scipy import stats
 from torch import Tensor, nn
 
 from discovery.pieces import _p_negative_mean, group_average, holm, three_way_split
-from isotropy.discovery import claim_test, confirm
+from isotropy.discovery import ConfirmOptions, claim_test, confirm
 from isotropy.equivariance import assert_equivariant
 from isotropy.groups import SO, S, SO13p, Z
 from isotropy.reps import Scalar, Symmetry, V
@@ -245,19 +245,29 @@ def test_losses_of_confirm() -> None:
         rng = torch.Generator().manual_seed(1)
         classes = torch.multinomial(logits.softmax(1), 1, generator=rng).squeeze(1)
     flat = torch.zeros(6)
-    by_name = confirm(claim, lambda r: 3 * r, x, classes, constant=flat, loss="cross-entropy")
+    entropy = ConfirmOptions(loss="cross-entropy")
+    by_name = confirm(claim, lambda r: 3 * r, x, classes, constant=flat, options=entropy)
     assert by_name[0].confirmed
 
     def cross_entropy(prediction: Tensor, y: Tensor) -> Tensor:
         return -prediction.log_softmax(1)[torch.arange(len(y)), y]
 
-    by_hand = confirm(claim, lambda r: 3 * r, x, classes, constant=flat, loss=cross_entropy)
+    entropy = ConfirmOptions(loss=cross_entropy)
+    by_hand = confirm(claim, lambda r: 3 * r, x, classes, constant=flat, options=entropy)
     assert by_hand[0].p_value == pytest.approx(by_name[0].p_value)
     assert by_hand[0].effect == pytest.approx(by_name[0].effect, abs=1e-9)
     flat_targets = confirm(
         [Symmetry(S(6), V, Scalar)], lambda r: r.sum(1, True), x, x.sum(1), constant=[0.0]
     )
     assert flat_targets[0].confirmed
+
+
+def test_keywords_that_became_options_still_work() -> None:
+    x, y, model = linear_task(150)
+    claim, flat = [Symmetry(Z(6), V, V)], torch.zeros(6)
+    with pytest.warns(DeprecationWarning, match=r"options=ConfirmOptions\(margin=…\)"):
+        found = confirm(claim, model, x, y, constant=flat, margin=0.1)  # type: ignore[call-arg]
+    assert found == confirm(claim, model, x, y, constant=flat, options=ConfirmOptions(margin=0.1))
 
 
 def test_confirm_refuses() -> None:
@@ -269,15 +279,17 @@ def test_confirm_refuses() -> None:
         confirm(claim, model, x, y, constant=torch.zeros(5))
     with pytest.raises(ValueError, match=r"expected targets of shape \(30, 6\), got \(30, 5\)"):
         confirm(claim, model, x, y[:, 1:], constant=flat)
+    hinge = ConfirmOptions(loss="hinge")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"'squared', 'cross-entropy' or a function, got 'hinge'"):
-        confirm(claim, model, x, y, constant=flat, loss="hinge")  # type: ignore[arg-type]
+        confirm(claim, model, x, y, constant=flat, options=hinge)
     with pytest.raises(ValueError, match=r"logits of shape \(n, classes\) and class numbers"):
-        confirm(claim, model, x, y, constant=flat, loss="cross-entropy")
+        confirm(claim, model, x, y, constant=flat, options=ConfirmOptions(loss="cross-entropy"))
     wrong = torch.full((30,), 6)
     with pytest.raises(ValueError, match=r"class numbers from 0 to 5, got 6 to 6"):
-        confirm(claim, model, x, wrong, constant=flat, loss="cross-entropy")
+        confirm(claim, model, x, wrong, constant=flat, options=ConfirmOptions(loss="cross-entropy"))
+    mean = ConfirmOptions(loss=lambda p, t: (p - t).abs().mean())
     with pytest.raises(ValueError, match=r"a loss for each of 30 samples, got shape \(\)"):
-        confirm(claim, model, x, y, constant=flat, loss=lambda p, t: (p - t).abs().mean())
+        confirm(claim, model, x, y, constant=flat, options=mean)
     y[0, 0] = math.nan
     with pytest.raises(ValueError, match=r"expected finite losses"):
         confirm(claim, model, x, y, constant=flat)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.discovery import DataSupport, claim_test, confirm_action
+from isotropy.discovery import ConfirmOptions, DataSupport, claim_test, confirm_action
 from isotropy.discovery.confirming._confirm_action import ActionTest, cost_of_average, why_untested
 
 TURN = torch.tensor([[[0.0, -1.0, 0.0], [1.0, 0.0, 0.0]]]).double()
@@ -58,7 +58,7 @@ def confirmations(tilt: float, repeats: int, positive: bool) -> int:
             TURN,
             support=DataSupport(x[:100]),
             constant=y[:100].mean(0),
-            elements=32,
+            options=ConfirmOptions(elements=32),
             seed=seed,
         )
         count += test.test.confirmed
@@ -116,8 +116,7 @@ def test_logits_and_groups() -> None:
             TURN,
             support=DataSupport(x),
             constant=(torch.bincount(y) / len(y)).log(),
-            loss="cross-entropy",
-            margin=0.1,
+            options=ConfirmOptions(loss="cross-entropy", margin=0.1),
             groups=np.repeat(np.array([f"g{i}" for i in range(300)]), 2),
         )
         assert action.test.confirmed is confirmed

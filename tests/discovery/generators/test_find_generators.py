@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from discovery.pieces import three_way_split
 from isotropy.data import Dataset
-from isotropy.discovery import Finding, Findings
+from isotropy.discovery import Finding, Findings, GeneratorOptions
 from isotropy.discovery.generators import find_generators
 
 Array = NDArray[np.float64]
@@ -204,7 +204,12 @@ PLANTED = {
     ),
     "vector": Planted(torque, normal(400, 6), "SO(3)", 3, {"blocks": 2}, TWO),
     "vector, asked for": Planted(
-        torque, normal(400, 6), "SO(3)", 3, {"blocks": 2, "output": "vector"}, TWO
+        torque,
+        normal(400, 6),
+        "SO(3)",
+        3,
+        {"blocks": 2, "options": GeneratorOptions(output="vector")},
+        TWO,
     ),
     "vector, unnamed": Planted(torque, normal(400, 6), "SO(3)", 3, {}, TWO),
     "matrix": Planted(inertia, normal(400, 6), "SO(3) × scalings", 4, {"blocks": 2}, TWO),
@@ -352,7 +357,7 @@ def test_canonical_symmetries_of_hamiltonians(
         return energy(x[:, :2], x[:, 2:])
 
     x = normal(500, 4)
-    found = found_in(x, f(x), symplectic=True)
+    found = found_in(x, f(x), options=GeneratorOptions(symplectic=True))
     assert found.chosen is not None
     assert (found.chosen.title, the_finding(found).dimension) == (title, dimension)
     for row in found.chosen.on_rows():
@@ -498,9 +503,9 @@ def test_broken_beyond_the_margin_is_not_confirmed(size: float) -> None:
 def test_a_larger_margin_allows_more() -> None:
     x = normal(1000, 3)
     y = square(x) + 0.2 * x.prod(1)  # costs half a per cent
-    strict = found_in(x, y, margin=0.001)
+    strict = found_in(x, y, options=GeneratorOptions(margin=0.001))
     assert len(strict.findings) == 0
-    assert len(found_in(x, y, margin=0.05).findings) == 1
+    assert len(found_in(x, y, options=GeneratorOptions(margin=0.05)).findings) == 1
 
 
 # --- groups of rows, seeds, files ---------------------------------------------------------------
@@ -643,30 +648,41 @@ def test_numbers_that_are_not_finite() -> None:
 
 def test_outputs_that_do_not_fit() -> None:
     x = normal(200, 3)
-    for output in ("matrix", "vector"):
+    outputs: tuple[Any, ...] = ("matrix", "vector")
+    for output in outputs:
         with pytest.raises(ValueError, match=rf"outputs that can move as a {output} .* got 1 out"):
-            found_in(x, square(x), output=output)
+            found_in(x, square(x), options=GeneratorOptions(output=output))
+    tensor = GeneratorOptions(output="tensor")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"an output among invariant, .*, got 'tensor'"):
-        found_in(x, square(x), output="tensor")
+        found_in(x, square(x), options=tensor)
 
 
 def test_momenta_without_positions() -> None:
     x = normal(200, 3)
     with pytest.raises(ValueError, match=r"as many momenta as positions, got 3 columns"):
-        found_in(x, square(x), symplectic=True)
+        found_in(x, square(x), options=GeneratorOptions(symplectic=True))
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"margin": -1.0}, r"expected a margin between 0 and 1, got -1"),
-        ({"level": 2.0}, r"expected a level between 0 and 1, got 2"),
+        (GeneratorOptions(margin=-1.0), r"expected a margin between 0 and 1, got -1"),
+        (GeneratorOptions(level=2.0), r"expected a level between 0 and 1, got 2"),
     ],
 )
-def test_margins_and_levels_out_of_range(options: dict[str, Any], words: str) -> None:
+def test_margins_and_levels_out_of_range(options: GeneratorOptions, words: str) -> None:
     x = normal(200, 3)
     with pytest.raises(ValueError, match=words):
-        found_in(x, square(x), **options)
+        found_in(x, square(x), options=options)
+
+
+def test_keywords_that_became_options_still_work() -> None:
+    x = normal(200, 3)
+    with (
+        pytest.warns(DeprecationWarning, match=r"options=GeneratorOptions\(symplectic=…\)"),
+        pytest.raises(ValueError, match=r"as many momenta as positions, got 3 columns"),
+    ):
+        find_generators(x, square(x), symplectic=True)  # type: ignore[call-arg]
 
 
 def test_no_targets() -> None:
@@ -697,27 +713,29 @@ def test_the_centre_is_in_the_finding() -> None:
 
 
 @pytest.mark.parametrize(
-    ("energy", "scale", "options", "title"),
+    ("energy", "scale", "blocks", "affine", "title"),
     [
         # a relative oscillation, and the free motion of the centre
-        (lambda q, p, r, s: (r**2 + s**2) / 2 + (q - p) ** 2, 1, {}, "SO(2) × shears"),
-        (lambda q, p, r, s: q * r + (p * s) ** 2, 1, {"blocks": [[0, 2], [1, 3]]}, "SO⁺(1,1)"),
-        (lambda q, p, r, s: q**2 + p**2 + r**2 + s**2, 20, {}, "U(2)"),
+        (lambda q, p, r, s: (r**2 + s**2) / 2 + (q - p) ** 2, 1, None, True, "SO(2) × shears"),
+        (lambda q, p, r, s: q * r + (p * s) ** 2, 1, [[0, 2], [1, 3]], True, "SO⁺(1,1)"),
+        (lambda q, p, r, s: q**2 + p**2 + r**2 + s**2, 20, None, True, "U(2)"),
         # all of a class of one dimension
         (
             lambda q, p, r, s: (r**2 + s**2) / 2 + (q**2 + p**2) ** 2 / 4,
             1,
-            {"blocks": 2, "affine": False},
+            2,
+            False,
             "SO(2)",
         ),
     ],
     ids=["cyclic", "blocks out of order", "scales", "whole class"],
 )
 def test_canonical_transformations_pair_columns_in_their_units(
-    energy: Any, scale: float, options: dict[str, Any], title: str
+    energy: Any, scale: float, blocks: Any, affine: bool, title: str
 ) -> None:
     x = normal(500, 4) * [1.0, scale, 1.0, 1.0]
-    finding = the_finding(found_in(x, energy(*x.T), symplectic=True, **options))
+    options = GeneratorOptions(affine=affine, symplectic=True)
+    finding = the_finding(found_in(x, energy(*x.T), blocks=blocks, options=options))
     assert finding.name.startswith(title)
 
 
@@ -771,7 +789,13 @@ def test_a_scaling_is_in_the_model(tmp_path: Path) -> None:
     """Of degree two, with rotations: y(s R x) = s² R y(x) Rᵀ, and so for the model loaded."""
     x = normal(600, 6)
     outer = x[:, :3, None] * x[:, None, 3:] + 2 * x[:, :3, None] * x[:, None, :3]
-    found = found_in(x, outer.reshape(600, 9), blocks=2, output="matrix", fit_models=True)
+    found = found_in(
+        x,
+        outer.reshape(600, 9),
+        blocks=2,
+        options=GeneratorOptions(output="matrix"),
+        fit_models=True,
+    )
     finding = the_finding(found)
     assert finding.name.startswith("GL(3,R)")
     points = normal(5, 3, seed=3)

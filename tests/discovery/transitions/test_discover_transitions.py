@@ -10,7 +10,7 @@ import torch
 from discovery.pieces import SignedPermutation, TransitionData
 from isotropy.cli import run
 from isotropy.data import Transitions
-from isotropy.discovery import Findings, discover
+from isotropy.discovery import DiscoverOptions, Findings, discover
 from isotropy.discovery.transitions._displacement import displacements
 from isotropy.discovery.transitions._transition_network import kept_units
 from isotropy.groups import parse_group
@@ -42,7 +42,7 @@ MIRROR = "−roll, left ↔ right, left rate ↔ right rate, left motor ↔ righ
 
 @pytest.fixture(scope="module")
 def found():
-    return discover(limbs(rows=900), entry_names=NAMES)
+    return discover(limbs(rows=900), options=DiscoverOptions(entry_names=NAMES))
 
 
 def test_the_mirror_is_found_and_named(found):
@@ -220,7 +220,10 @@ def test_the_command_reads_a_log(tmp_path, capsys):
     [
         ({"methods": "layers"}, "expected the method 'transitions' for transitions, got layers"),
         ({"blocks": 2}, "expected no blocks for transitions, got 2"),
-        ({"entry_names": (["a"], ["b"])}, "expected 5 names of entries of an observation, got 1"),
+        (
+            {"options": DiscoverOptions(entry_names=(["a"], ["b"]))},
+            "expected 5 names of entries of an observation, got 1",
+        ),
     ],
 )
 def test_options_of_other_data_are_refused(options, message):

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from isotropy._run import generator as make_generator
 from isotropy._run import spawn
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.equivariance._evaluation import evaluating, inputs_for
 from isotropy.nn import Symmetrised
 from isotropy.reps import Symmetry
@@ -213,6 +214,40 @@ def group_average(
     return averaged
 
 
+@dataclass(frozen=True)
+class ConfirmOptions:
+    """How claims are tested by ``confirm`` and ``confirm_action``.
+
+    Args:
+        loss: ``"squared"`` (the default, summed over outputs); ``"cross-entropy"``, where
+            predictions are logits and it is these that are averaged over the group; or a function
+            of predictions and targets that gives a loss for each sample.
+        margin: The largest effect that still counts as a symmetry; 5 % by default.
+        level: The chance of confirming anything false; 5 % by default.
+        elements: The most group elements to average over; 64 by default.
+        most: The most samples that ``confirm_action`` tests on, 2000 by default; ``confirm`` tests
+            on all.
+
+    Example:
+        >>> from isotropy.groups import S
+        >>> from isotropy.reps import Scalar, V
+        >>> x = torch.randn(300, 2, generator=torch.Generator().manual_seed(0))
+        >>> given = [Symmetry(S(2), V, Scalar)], lambda x: x @ torch.tensor([[1.0], [0.7]]), x
+        >>> constant, y = torch.zeros(1), x @ torch.tensor([[1.0], [0.7]])
+        >>> confirm(*given, y, constant=constant)[0].confirmed
+        True
+        >>> confirm(*given, y, constant=constant, options=ConfirmOptions(margin=0.01))[0].confirmed
+        False
+    """
+
+    loss: Loss = "squared"
+    margin: float = 0.05
+    level: float = 0.05
+    elements: int = 64
+    most: int = 2000
+
+
+@moved_keywords(options=ConfirmOptions)
 @torch.no_grad()
 def confirm(
     claims: Sequence[Symmetry],
@@ -221,10 +256,7 @@ def confirm(
     y: Tensor,
     *,
     constant: Tensor,
-    loss: Loss = "squared",
-    margin: float = 0.05,
-    level: float = 0.05,
-    elements: int = 64,
+    options: ConfirmOptions | None = None,
     groups: ArrayLike | None = None,
     seed: int | torch.Generator | None = 0,
 ) -> list[ClaimTest]:
@@ -240,12 +272,7 @@ def confirm(
         y: Targets, shape (n, d_out) or (n,); class numbers where the loss is cross-entropy.
         constant: What a constant predictor predicts, shape (d_out,): the mean of the targets
             that were fitted to, or the logarithms of the shares of their classes.
-        loss: ``"squared"`` (summed over outputs); ``"cross-entropy"``, where predictions are
-            logits and it is these that are averaged over the group; or a function of
-            predictions and targets that gives a loss for each sample.
-        margin: The largest effect that still counts as a symmetry.
-        level: The chance of confirming anything false.
-        elements: The most group elements to average over.
+        options: The loss, the margin and the level, and how many group elements to average over.
         groups: Which samples belong together, shape (n,).
         seed: Seed or generator of random group elements.
 
@@ -267,6 +294,8 @@ def confirm(
         >>> tests[0].confirmed, tests[1].confirmed
         (True, False)
     """
+    options = options or ConfirmOptions()
+    loss, margin, level = options.loss, options.margin, options.level
     x, y = inputs_for(predict, torch.as_tensor(x)), torch.as_tensor(y)
     if len(x) != len(y):
         raise ValueError(f"expected as many targets as inputs, got {len(y)} and {len(x)}")
@@ -277,7 +306,7 @@ def confirm(
     losses_constant = _sample_losses(loss, flat, y)
     tests = []
     for symmetry, rng in zip(claims, spawn(make_generator(seed), len(claims)), strict=True):
-        averaged = group_average(predict, symmetry, x, elements=elements, generator=rng)
+        averaged = group_average(predict, symmetry, x, elements=options.elements, generator=rng)
         losses = _sample_losses(loss, averaged, y)
         tests.append(
             claim_test(

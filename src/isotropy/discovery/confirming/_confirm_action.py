@@ -12,9 +12,11 @@ from torch import Tensor
 
 from isotropy._run import generator as make_generator
 from isotropy._run import spawn
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.discovery.confirming._claim_test import (
     SMALLEST_SAMPLE,
     ClaimTest,
+    ConfirmOptions,
     Loss,
     Predictor,
     _sample_losses,
@@ -57,6 +59,7 @@ class ActionTest:
         return not self.reason
 
 
+@moved_keywords(options=ConfirmOptions)
 @torch.no_grad()
 def confirm_action(
     predict: Predictor,
@@ -67,11 +70,7 @@ def confirm_action(
     *,
     support: DataSupport,
     constant: Tensor,
-    loss: Loss = "squared",
-    margin: float = 0.05,
-    level: float = 0.05,
-    elements: int = 64,
-    most: int = 2000,
+    options: ConfirmOptions | None = None,
     groups: ArrayLike | None = None,
     seed: int | torch.Generator | None = 0,
 ) -> ActionTest:
@@ -90,11 +89,8 @@ def confirm_action(
         generators_out: How outputs move with them, shape (D, k, k); not at all by default.
         support: Where the data are that the predictor was fitted to.
         constant: What a constant predictor predicts, shape (k,).
-        loss: As ``confirm`` takes it.
-        margin: The largest effect that still counts as a symmetry.
-        level: The largest p-value that confirms.
-        elements: How many group elements to average over.
-        most: The most samples to test on.
+        options: The loss, the margin and the level, over how many group elements to average and
+            on how many samples to test.
         groups: Which samples belong together, shape (N,).
         seed: Seed or generator of the samples, where there are more, and of group elements.
 
@@ -112,21 +108,28 @@ def confirm_action(
         >>> confirm_action(tilted, x, tilted(x), turn, **given).test.confirmed
         False
     """
+    options = options or ConfirmOptions()
     x, y = torch.as_tensor(x), torch.as_tensor(y)
     if len(x) != len(y):
         raise ValueError(f"expected as many targets as inputs, got {len(y)} and {len(x)}")
     choosing, walking = spawn(make_generator(seed), 2)
     labels = row_labels(groups, len(x))
-    if len(x) > most:
-        chosen = torch.randperm(len(x), generator=choosing)[:most]
+    if len(x) > options.most:
+        chosen = torch.randperm(len(x), generator=choosing)[: options.most]
         x, y = x[chosen], y[chosen]
         labels = None if labels is None else labels[chosen]
     average = orbit_average(
-        predict, x, generators_in, generators_out, support=support, elements=elements, seed=walking
+        predict,
+        x,
+        generators_in,
+        generators_out,
+        support=support,
+        elements=options.elements,
+        seed=walking,
     )
     tested = average.tested
     outcome = ActionTest(
-        untested(margin, level, int(tested.sum())),
+        untested(options.margin, options.level, int(tested.sum())),
         average.share,
         float(average.kept.double().mean()),
         average.reach,
@@ -139,9 +142,9 @@ def confirm_action(
         average.halves[:, tested],
         y[tested],
         constant=constant,
-        loss=loss,
-        margin=margin,
-        level=level,
+        loss=options.loss,
+        margin=options.margin,
+        level=options.level,
         groups=None if labels is None else labels[tested],
     )
     return replace(outcome, test=of_all_rows(test, tested))

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from isotropy.discovery.confirming._claim_test import Loss, Predictor, holm
+from isotropy.discovery.confirming._claim_test import ConfirmOptions, Predictor, holm
 from isotropy.discovery.confirming._confirm_action import (
     ActionTest,
     cost_of_average,
@@ -34,15 +34,14 @@ def confirm_discrete(
     *,
     support: DataSupport,
     constant: Tensor,
-    loss: Loss = "squared",
-    margin: float = 0.05,
-    level: float = 0.05,
+    options: ConfirmOptions | None = None,
     groups: ArrayLike | None = None,
 ) -> list[tuple[DiscreteCandidate, ActionTest]]:
     """Test single elements: f_sym(x) = ½ (f(x) + ρ_out(h)⁻¹ f(h x)) against f.
 
     Only inputs whose image lies where there are data count. Where these are fewer than 20 or than
     half, or the images are all near by, it is not tested. P-values are Holm's over all that can.
+    Of the options loss, margin and level matter.
 
     Raises:
         ValueError: If shapes do not fit, or a number is not finite.
@@ -58,6 +57,7 @@ def confirm_discrete(
         >>> [action.test.confirmed for _, action in found]
         [False, True]
     """
+    options = options or ConfirmOptions()
     x, y = torch.as_tensor(x), torch.as_tensor(y)
     if x.ndim != 2 or len(x) != len(y):
         raise ValueError(f"expected as many targets as inputs (N, n), got {y.shape} and {x.shape}")
@@ -72,7 +72,8 @@ def confirm_discrete(
         tested = support.contains(images)
         share = float(tested.double().mean())
         reach = _reach(candidate, support.directions_of(images - x.cpu())[tested])
-        outcome = ActionTest(untested(margin, level, int(tested.sum())), share, share, reach)
+        none = untested(options.margin, options.level, int(tested.sum()))
+        outcome = ActionTest(none, share, share, reach)
         reason = why_untested(tested, labels, reach)
         if reason:
             found.append(replace(outcome, reason=reason))
@@ -85,9 +86,9 @@ def confirm_discrete(
             (free[tested] + there).unsqueeze(0) / 2,
             y[tested],
             constant=constant,
-            loss=loss,
-            margin=margin,
-            level=level,
+            loss=options.loss,
+            margin=options.margin,
+            level=options.level,
             groups=None if labels is None else labels[tested],
         )
         found.append(replace(outcome, test=of_all_rows(test, tested)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from isotropy.discovery._finding import Finding, is_approximate, tested_fields
 from isotropy.discovery._near_claims import NearClaim, StrictModel, soft_offer
 from isotropy.discovery._standardised import TranslationInvariantModel, rows_for
 from isotropy.discovery._task_data import TaskData
-from isotropy.discovery.confirming._claim_test import ClaimTest
+from isotropy.discovery.confirming._claim_test import ClaimTest, ConfirmOptions, Loss
 from isotropy.discovery.confirming._confirm_action import ActionTest, confirm_action
 from isotropy.discovery.confirming._data_support import DataSupport
 from isotropy.discovery.confirming._free_predictor import FreePredictor
@@ -33,6 +33,7 @@ from isotropy.discovery.generators._discrete_candidates import (
 )
 from isotropy.discovery.generators._generator_claims import GeneratorClaim, claims_of
 from isotropy.discovery.generators._generator_search import (
+    Blocks,
     CannotTell,
     GeneratorOptions,
     GeneratorSearch,
@@ -113,13 +114,17 @@ class ContinuousClaims:
         data: TaskData,
         find: Any,
         options: GeneratorOptions,
+        *,
+        blocks: Blocks | None = None,
+        model: Callable[[Tensor], Tensor] | None = None,
+        seed: int = 0,
     ) -> ContinuousClaims:
         """Look at some rows of the data.
 
         Raises:
             CannotTell: If they do not allow an answer.
         """
-        search = search_generators(data.rows(find), options)
+        search = search_generators(data.rows(find), options, blocks=blocks, model=model, seed=seed)
         outputs = data.arrangement.outputs * data.arrangement.output_channels
         claims = claims_of(search, column_names(data), outputs)
         return ContinuousClaims(data, search, claims, list(search.notes))
@@ -145,14 +150,12 @@ class ContinuousClaims:
         given: dict[str, Any] = {
             "support": DataSupport(fitted.x),
             "constant": free.constant,
-            "loss": "squared" if outside.task == "regression" else "cross-entropy",
-            "level": level,
             "groups": outside.groups,
         }
         tested = []
         for claim in self.claims:
-            # claim_test asks for a margin above nothing
-            given["margin"] = max(margin_of(claim, free, outside, margin, seed), 1e-9)
+            own = margin_of(claim, free, outside, margin, seed)
+            given["options"] = _confirm_options(outside, own, level)
             test = confirm_action(
                 free.predict, outside.x, outside.y, claim.rows, claim.outputs, seed=seed, **given
             )
@@ -200,9 +203,9 @@ class ContinuousClaims:
             one.claim.outputs,
             support=DataSupport(fitted.x),
             constant=free.constant,
-            loss="squared" if outside.task == "regression" else "cross-entropy",
-            margin=max(margin_of(one.claim, free, outside, margin, seed), 1e-9),
-            level=level,
+            options=_confirm_options(
+                outside, margin_of(one.claim, free, outside, margin, seed), level
+            ),
             groups=outside.groups,
             seed=seed,
         )
@@ -387,6 +390,12 @@ def corrected(tests: Sequence[ClaimTest], moved: Sequence[TestedClaim]) -> list[
     for one in moved:
         one.adjust([next(left).adjusted_p_value for _ in one.tests])
     return every[: len(tests)]
+
+
+def _confirm_options(outside: TaskData, margin: float, level: float) -> ConfirmOptions:
+    loss: Loss = "squared" if outside.task == "regression" else "cross-entropy"
+    # claim_test asks for a margin above nothing
+    return ConfirmOptions(loss=loss, margin=max(margin, 1e-9), level=level)
 
 
 def _linear_prediction(fitted: TaskData, x: Tensor) -> Tensor:

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
+from isotropy._run._moved_keywords import moved_keywords
 from isotropy.data import Dataset
 from isotropy.discovery._finding import Finding
 from isotropy.discovery._findings import Findings
 from isotropy.discovery._task_data import TaskData, as_dataset
 from isotropy.discovery.confirming._free_predictor import Task
 from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.generators._action_class import Output
 from isotropy.discovery.generators._algebras import ClassResult
 from isotropy.discovery.generators._continuous import ContinuousClaims, corrected
 from isotropy.discovery.generators._generator_search import Blocks, GeneratorOptions
@@ -60,19 +60,16 @@ class GeneratorFindings:
         return tuple(self.findings.notes)
 
 
+@moved_keywords(options=GeneratorOptions)
 def find_generators(
     X: ArrayLike | Tensor | Dataset,
     y: ArrayLike | Tensor | None = None,
     *,
     blocks: Blocks | None = None,
-    affine: bool = True,
-    output: Output | None = None,
-    symplectic: bool = False,
     model: Callable[[Tensor], Tensor] | None = None,
     task: Task | None = None,
     groups: ArrayLike | None = None,
-    margin: float = 0.05,
-    level: float = 0.05,
+    options: GeneratorOptions | None = None,
     fit_models: bool = True,
     seed: int = 0,
     progress: ProgressCallback | None = None,
@@ -97,20 +94,12 @@ def find_generators(
         y: Targets: ``(N,)`` or ``(N, m)`` of numbers, or ``(N,)`` classes.
         blocks: Columns that move in the same way: a number k of consecutive blocks, or the columns
             (or names) of each. By default read from names such as px1, px2, else every k is tried.
-        affine: Whether to look for translations, too.
-        output: How outputs move: ``"invariant"``, ``"vector"`` (B = A), ``"matrix"``
-            (B = A⊗1 + 1⊗A) or ``"free"`` (any B; looked at, never claimed). By default all that
-            fit.
-        symplectic: Whether the input is (q, p), as many of each, and only canonical transformations
-            count: A in sp(n).
         model: A differentiable function of inputs, ``(N, n)`` to ``(N, m)``, to look at instead
             of one that is fitted. Claims are still tested on the data, as if the model had not
             seen them: fit it to others.
         task: ``"regression"`` or ``"classification"``; by default read from the targets.
         groups: Rows with one value here stay on one side of every split.
-        margin: The largest cost that still counts as a symmetry, as a share of what can be
-            learned.
-        level: The chance of confirming anything false.
+        options: The class of actions to look in, the margin and the level.
         fit_models: Whether to fit an EMLP to each symmetry found.
         seed: Of splits, networks and random group elements.
         progress: Called with each step.
@@ -136,14 +125,15 @@ def find_generators(
     """
     started = time.perf_counter()
     tell = progress or (lambda _step: None)
+    options = options or GeneratorOptions()
+    margin, level = options.margin, options.level
     for name, share in (("margin", margin), ("level", level)):
         if not 0 < share < 1:
             raise ValueError(f"expected a {name} between 0 and 1, got {share!r}")
     data = TaskData.of(as_dataset(X, y, task, groups), permuting=False)
     find, fit, held = three_way_split(len(data.x), seed=seed, groups=data.groups)
     tell(Step(0, 4, "fitting a smooth function"))
-    options = GeneratorOptions(blocks, affine, output, symplectic, model, margin, seed)
-    claims = ContinuousClaims.proposed(data, find, options)
+    claims = ContinuousClaims.proposed(data, find, options, blocks=blocks, model=model, seed=seed)
     assert claims.search is not None
     fitted, outside = data.rows(fit), data.rows(held)
     seen = data.rows(np.concatenate([find, fit]))

@@ -79,25 +79,34 @@ class GeneratorSearch:
 
 @dataclass(frozen=True)
 class GeneratorOptions:
-    """What to look for among the columns.
+    """The class of actions that ``find_generators`` looks in, and what a symmetry may cost.
 
     Args:
-        blocks: Columns that move in the same way: their number, or which.
-        affine: Whether to look for translations.
-        output: How outputs move; by default every way that fits is tried.
-        symplectic: Whether only canonical transformations count.
-        model: A function to look at instead of one that is fitted.
-        margin: What a symmetry may cost.
-        seed: Of the fit.
+        affine: Whether to look for translations, too, as is the default.
+        output: How outputs move: ``"invariant"``, ``"vector"`` (B = A), ``"matrix"``
+            (B = A⊗1 + 1⊗A) or ``"free"`` (any B; looked at, never claimed). By default all that
+            fit.
+        symplectic: Whether the input is (q, p), as many of each, and only canonical transformations
+            count: A in sp(n). Not by default.
+        margin: The largest cost that still counts as a symmetry, as a share of what can be
+            learned; 5 % by default.
+        level: The chance of confirming anything false; 5 % by default.
+
+    Example:
+        >>> from isotropy.discovery import find_generators
+        >>> q, p = np.random.default_rng(0).normal(size=(2, 400, 2))
+        >>> energy = (q**2).sum(1) + (p**2).sum(1)
+        >>> options = GeneratorOptions(symplectic=True)
+        >>> found = find_generators(np.hstack([q, p]), energy, fit_models=False, options=options)
+        >>> found.chosen.title  # SO(4), were it not for the symplectic form
+        'U(2)'
     """
 
-    blocks: Blocks | None = None
     affine: bool = True
     output: Output | None = None
     symplectic: bool = False
-    model: Callable[[Tensor], Tensor] | None = None
     margin: float = 0.05
-    seed: int = 0
+    level: float = 0.05
 
     def require_fit(self, columns: int) -> None:
         """Refuse what cannot be.
@@ -112,7 +121,14 @@ class GeneratorOptions:
             raise ValueError(f"expected as many momenta as positions, got {columns} columns")
 
 
-def search_generators(data: TaskData, options: GeneratorOptions) -> GeneratorSearch:
+def search_generators(
+    data: TaskData,
+    options: GeneratorOptions,
+    *,
+    blocks: Blocks | None = None,
+    model: Callable[[Tensor], Tensor] | None = None,
+    seed: int = 0,
+) -> GeneratorSearch:
     """Fit a smooth function to the data and find its Lie algebra in each class of actions.
 
     Raises:
@@ -124,8 +140,8 @@ def search_generators(data: TaskData, options: GeneratorOptions) -> GeneratorSea
     n = len(names)
     options.require_fit(n)
     _require_visible(x, names)
-    given = None if options.blocks is None else as_blocks(options.blocks, data.input_names, n)
-    fit = _fitted(data, options.model, options.seed)
+    given = None if blocks is None else as_blocks(blocks, data.input_names, n)
+    fit = _fitted(data, model, seed)
     found = surface_of(x, names, given)
     points = x[:_MOST_POINTS]
     order = _output_order(data)
@@ -134,7 +150,7 @@ def search_generators(data: TaskData, options: GeneratorOptions) -> GeneratorSea
     notes = () if found is None else (f"inputs lie on a surface: {'; '.join(found.sentences)}",)
     everything = chart_of_columns(x, (tuple(range(n)),), names, "one action on all columns")
     ignored, along, combinations = ignored_directions(
-        samples, everything, names, options.margin, options.seed
+        samples, everything, names, options.margin, seed
     )
     if not is_ignorable(fit, points, ignored, along):
         ignored, along, combinations = (), along[:0], combinations[:0]
@@ -146,8 +162,8 @@ def search_generators(data: TaskData, options: GeneratorOptions) -> GeneratorSea
             left_out = ((), combinations[:0]) if options.symplectic else (ignored, combinations)
             for chart in charts_to_look_in(data, x, names, given, *left_out):
                 for kind in ways_outputs_move(options.output, data, len(chart.scale)):
-                    results += _of_class(samples, chart, kind, options)
-        plain = options.model is None and found is None and not options.symplectic
+                    results += _of_class(samples, chart, kind, options, seed)
+        plain = model is None and found is None and not options.symplectic
         if plain and (not fit.is_linear or fit.unexplained > NOTHING):
             output, affine = options.output, options.affine
             usual = usual_results(data, x, names, samples, fit, given, output, affine=affine)
@@ -248,11 +264,11 @@ def _fitted(data: TaskData, model: Callable[[Tensor], Tensor] | None, seed: int)
 
 
 def _of_class(
-    samples: Samples, chart: Chart, output: Output, options: GeneratorOptions
+    samples: Samples, chart: Chart, output: Output, options: GeneratorOptions, seed: int
 ) -> list[ClassResult]:
     """The class without translations; with them where that finds more."""
     find = partial(algebras, samples, chart, output, symplectic=options.symplectic)
-    find = partial(find, margin=options.margin, seed=options.seed)
+    find = partial(find, margin=options.margin, seed=seed)
     linear = find(affine=False)
     if not options.affine or output != "invariant":
         return linear

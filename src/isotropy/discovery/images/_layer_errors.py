@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor
 
 from isotropy.discovery.images._image_network import DEPTH, ImageNetwork
-from isotropy.equivariance import measure
+from isotropy.equivariance import MeasureOptions, measure
 
 _IMAGES = 8
 
@@ -25,7 +25,12 @@ def layer_errors(network: ImageNetwork, maps: Tensor) -> list[float] | None:
     """
     try:
         found = measure(
-            network, maps[:_IMAGES], "translation", layers=True, layer_inputs=_IMAGES, samples=0
+            network,
+            maps[:_IMAGES],
+            "translation",
+            layers=True,
+            options=MeasureOptions(layer_inputs=_IMAGES),
+            samples=0,
         )
     except (ValueError, RuntimeError):  # a picture that is missing is no reason to stop a search
         return None
