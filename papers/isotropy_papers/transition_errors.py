@@ -5,8 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from isotropy.data import TransitionChunks, Transitions, geometric_mean, relative_error
+from isotropy.data import TransitionChunks, Transitions
 from isotropy.rl import EnvironmentSymmetry, TransitionModel
+from isotropy_papers.rollout_errors import geometric_mean, relative_error
 
 
 @torch.no_grad()

@@ -12,6 +12,7 @@ _MOVED = {
     "isotropy_papers.planted_problems": (
         "PlantedProblem breaking_cost broken planted_nulls planted_problems with_noise"
     ),
+    "isotropy_papers.rollout_errors": "geometric_mean relative_error",
     "isotropy_papers.sharing_tasks": "SharingTask cross_correlation noisy_steps shared_means",
     "isotropy_papers.sum_of_numbers": "PositionwiseSum SumOfNumbers sum_of_numbers",
     "isotropy_papers.uci_tables": "as_images image_shape uci uci_names uci_split",

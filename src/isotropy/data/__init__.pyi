@@ -9,7 +9,6 @@ from isotropy.data._intake import Intake
 from isotropy.data._load import load
 from isotropy.data._models import load_model
 from isotropy.data._regression_tasks import inertia, lorentz_scattering, o5_invariant
-from isotropy.data._rollout_errors import geometric_mean, relative_error
 from isotropy.data._task import Splits, Standardisation, Task
 from isotropy.data._transitions import TransitionChunks, Transitions
 
@@ -26,14 +25,12 @@ __all__ = [
     "Transitions",
     "double_spring_pendulum",
     "fetch",
-    "geometric_mean",
     "guess_target",
     "inertia",
     "load",
     "load_model",
     "lorentz_scattering",
     "o5_invariant",
-    "relative_error",
     "resized",
     "small_digits",
     "standardised",

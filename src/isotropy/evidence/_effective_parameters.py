@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from isotropy.evidence._precision_groups import Groups, groups_of
-
-_PATH = re.compile(r"(?:(?P<layer>.*)\.)?paths\.(?P<path>[^.]+)")
 
 
 @dataclass(frozen=True)
@@ -57,25 +54,6 @@ class EffectiveParameters:
         whole = sum(shares[name] for name in names)
         # where the data determine nothing, nothing is preferred
         return {name: shares[name] / whole if whole else 1 / len(names) for name in names}
-
-    def relative_by_layer(self) -> dict[str, dict[str, float]]:
-        """The relative numbers of the paths of every ``PathSum``, from groups by path.
-
-        Example:
-            >>> counts = {"0.paths.strict": 3.0, "0.paths.free": 1.0, "1.bias": 2.0}
-            >>> sizes = {"0.paths.strict": 6, "0.paths.free": 4, "1.bias": 2}
-            >>> EffectiveParameters(counts, sizes).relative_by_layer()
-            {'0': {'strict': 0.666..., 'free': 0.333...}}
-        """
-        layers: dict[str, dict[str, str]] = {}
-        for name in self.counts:
-            match = _PATH.fullmatch(name)
-            if match:
-                layers.setdefault(match["layer"] or "", {})[match["path"]] = name
-        return {
-            layer: dict(zip(paths, self.relative(paths.values()).values(), strict=True))
-            for layer, paths in layers.items()
-        }
 
     def by(self, groups: Groups) -> EffectiveParameters:
         """The same with groups put together: (Σ γ)/(Σ P) is then the normalised number.

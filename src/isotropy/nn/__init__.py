@@ -6,6 +6,7 @@ _MOVED = {
     "isotropy.nn._on_slices": "OnSlices",
     "isotropy.nn._recorder": "LinearOperation",
     "isotropy.nn._symmetric_network": "NetworkKind",
+    "isotropy_papers.deep_ensemble": "DeepEnsemble",
     "isotropy_papers.group_linear": "GroupLinear",
     "isotropy_papers.group_table": "GroupTable",
     "isotropy_papers.sparse_group_linear": "SparseGroupLinear",

@@ -1,7 +1,6 @@
 from isotropy.nn._bilinear import BiLinear
 from isotropy.nn._blur_pool import BlurPool2d, anti_aliased
 from isotropy.nn._circular_conv import CircularConv2d
-from isotropy.nn._deep_ensemble import DeepEnsemble
 from isotropy.nn._dynamics import HNN, NeuralODE
 from isotropy.nn._emlp import EMLP, EMLPBlock
 from isotropy.nn._factored_linear import FactoredLinear
@@ -36,7 +35,6 @@ __all__ = [
     "BiLinear",
     "BlurPool2d",
     "CircularConv2d",
-    "DeepEnsemble",
     "EMLPBlock",
     "FactoredLinear",
     "GatedNonlinearity",

@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from isotropy.equivariance import equivariance_error
 from isotropy.groups import O
-from isotropy.nn import EMLP, DeepEnsemble, GroupConv2d, PathSum, soften
+from isotropy.nn import EMLP, GroupConv2d, PathSum, soften
 from isotropy.reps import V
+from isotropy_papers.deep_ensemble import DeepEnsemble
 
 
 def plain() -> nn.Module:
