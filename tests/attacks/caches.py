@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import pickle
 from collections.abc import Callable
@@ -80,6 +81,19 @@ def _replaced_by(make: Callable[[Path], object]) -> Callable[[Path], None]:
     return poison
 
 
+def _of_type(kind: str, size: int) -> Callable[[Path], None]:
+    """Numbers of a type that NumPy does not know."""
+
+    def poison(path: Path) -> None:
+        shape = list(load_file(path)["q"].shape)
+        length = size * shape[0] * shape[1]
+        about = {"q": {"dtype": kind, "shape": shape, "data_offsets": [0, length]}}
+        header = json.dumps(about).encode()
+        path.write_bytes(len(header).to_bytes(8, "little") + header + bytes(length))
+
+    return poison
+
+
 # of bases kept as the matrix Q
 DENSE: dict[str, Callable[[Path], None]] = {
     "twice as long": _changed("q", lambda q: 2 * q),
@@ -87,6 +101,8 @@ DENSE: dict[str, Callable[[Path], None]] = {
     "infinite": _changed("q", lambda q: q / 0),
     "integers": _changed("q", lambda q: q.round().long()),
     "single precision": _changed("q", lambda q: q.float()),
+    "brain floats": _of_type("BF16", 2),
+    "eighths": _of_type("F8_E8M0", 1),
     "flattened": _changed("q", lambda q: q.flatten()),
     "transposed": _changed("q", lambda q: q.mT),
     "a column less": _changed("q", lambda q: q[:, 1:]),

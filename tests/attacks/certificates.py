@@ -37,7 +37,7 @@ from isotropy.certificates import (
     Rejected,
     verify,
 )
-from isotropy.groups import GridFlips, p4, p4m
+from isotropy.groups import GridFlips, Group, Trivial, p4, p4m, wreath
 
 HONEST = Path(__file__).parents[1] / "honest" / "certificates"
 MOST_MEMORY, MOST_SECONDS = 400 * 10**6, 5.0
@@ -327,8 +327,10 @@ def _greedy(base: Base, chance: random.Random) -> bytes:
             name = chance.choice(["convnet", "resnet20"])
             variant, group = chance.choice(_IMAGE_VARIANTS)
             made = Architecture(name, (width // 4,), variant, group)
-        else:
+        elif chance.random() < 0.5:
             made = Architecture("mlp", (width,) * chance.randint(1, 6))
+        else:
+            made = _many_generators(base.sample.x.shape[1], chance)
         greedy = replace(
             net,
             architecture=made,
@@ -339,6 +341,14 @@ def _greedy(base: Base, chance: random.Random) -> bytes:
         )
         return modest(base, greedy.to_message())
     return base.content
+
+
+def _many_generators(features: int, chance: random.Random) -> Architecture:
+    """A network whose group has many generators: of two places each, they take a bit."""
+    side = chance.choice([n for n in range(1, features + 1) if features % n == 0])
+    moves = [chance.sample(range(side), side) for _ in range(chance.choice([10, 100, 1000]))]
+    group = wreath(Group(moves, d=side), Trivial(features // side))
+    return Architecture("mlp", (features,) * chance.randint(1, 16), "shared", group)
 
 
 _IMAGE_VARIANTS: tuple[Any, ...] = (

@@ -171,6 +171,12 @@ def _guard(text: Any) -> Callable[[], bytes]:
 
 _GUARDS: list[Attack] = [
     ("guard: a call", _guard(PAYLOAD)),
+    (
+        "guard: very many",
+        with_program(
+            lambda program: program.update(guards_code=["L['input'].size()[0] > 1"] * 501)
+        ),
+    ),
     ("guard: a call behind or", _guard(f"L['input'].size()[0] > 0 and {PAYLOAD}")),
     ("guard: the next line", _guard(f"True)\n  {PAYLOAD}\n  (True")),
     ("guard: out of the message", _guard(f"L['input\" + str({PAYLOAD}) + \"'] == 1")),

@@ -15,7 +15,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from certificate_parts import Examples
 from isotropy.certificates import (
+    Architecture,
     Certificate,
     CertificationOptions,
     Goal,
@@ -25,6 +27,7 @@ from isotropy.certificates import (
     verification_price,
     verify,
 )
+from isotropy.groups import Group, Trivial, wreath
 
 HONEST = Path(__file__).parents[1] / "honest" / "certificates"
 QUICK: dict[str, Any] = {"d": 5, "levels": 3, "epochs": 5, "quantised_epochs": 2}
@@ -253,6 +256,26 @@ def test_a_few_bytes_cannot_ask_for_much(asked: tuple[str, tuple[int, ...], int,
     assert verdict.verdict == "rejected"
     assert "checking it takes about" in verdict.reason
     assert used < 200_000  # kilobytes
+
+
+def test_generators_are_paid_for() -> None:
+    """Of two places, each takes a bit of the message; orbits take a millisecond of each."""
+    rng = np.random.default_rng(0)
+    moves = [rng.permutation(4).tolist() for _ in range(100)]
+    group = wreath(Group(moves, d=4), Trivial(16))
+    made = Architecture("mlp", (64,), "shared", group)
+    message = Hypothesis(made, Goal("classification", 2)).to_message()
+    assert len(message) < 200
+    x, y = torch.eye(64)[:2], torch.tensor([0, 1])
+    claims = {"bound": 1.0, "kind": "binomial_tail", "errors": 2, "n": 2, "delta": 0.05}
+    certificate = Certificate(
+        message, {**claims, "message_bits": 8 * len(message)}, Examples(x, y).digest(), str(made)
+    )
+    verdict = verify(certificate, (x, y), most_time=2)
+    assert "checking it takes about" in verdict.reason
+    wide = wreath(Group(moves, d=4), Trivial(100))
+    with pytest.raises(ValueError, match="at most 8192 generators"):
+        Hypothesis(Architecture("mlp", (400,), "shared", wide)).to_message()
 
 
 def test_batches_adapt_to_memory() -> None:

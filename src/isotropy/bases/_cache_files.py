@@ -38,6 +38,7 @@ from isotropy.bases._zero_weight import ZeroWeightBasis
 from isotropy.reps import Product, Rep
 
 _DIGEST = "digest"
+_DTYPES = (torch.float64, torch.int64)  # of all numbers in a file
 # honest bases are within 1e-10 of these; conjugate gradients within 1e-8 of the projection
 _ORTHONORMAL = 1e-8
 _PROJECTION = 1e-6
@@ -67,11 +68,13 @@ def read_basis(key: str, rep: Rep, method: str) -> Basis | None:
         content = path.read_bytes()
         tensors = load(content)
         shapes = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+        if any(tensor.dtype not in _DTYPES for tensor in tensors.values()):
+            return None
         if not _shapes_fit(shapes, rep) or _declared(content) != _digest(key, tensors):
             return None
         basis = _from_tensors(rep, tensors, method)
         return basis if basis is not None and _is_the_basis(basis) else None
-    except (OSError, SafetensorError, ValueError, RuntimeError):
+    except (OSError, SafetensorError, ValueError, RuntimeError, TypeError, KeyError):
         return None  # damaged, or too hard to check
 
 

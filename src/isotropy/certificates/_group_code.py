@@ -48,7 +48,7 @@ MOST_CODE_BITS = 2**16
 MOST_DIMENSIONS = 2**16
 MOST_PARTS = 64
 DEEPEST = 8
-MOST_ENTRIES = 2**24
+MOST_ENTRIES, MOST_GENERATORS = 2**24, 2**13
 # of groups written out in numbers
 MOST_MATRIX_DIMENSIONS = 8
 MOST_MATRICES = 28
@@ -101,8 +101,8 @@ def read_group(reader: BitReader) -> Group:
 
     Accepted are codes of at most ``MOST_CODE_BITS`` bits, integers and dimensions of at most
     ``MOST_DIMENSIONS``, ``MOST_PARTS`` parts nested ``DEEPEST`` deep, and generators with at
-    most ``MOST_ENTRIES`` entries in all. Semidirect products are not: whether one group
-    normalises another can take any time to check. In numbers, groups on at most
+    most ``MOST_ENTRIES`` entries in all, at most ``MOST_GENERATORS``. Semidirect products are not:
+    whether one group normalises another can take any time to check. In numbers, groups on at most
     ``MOST_MATRIX_DIMENSIONS`` dimensions, with ``MOST_MATRICES`` generators, entries of at most
     ``LARGEST_NUMBER`` and condition numbers of at most ``LARGEST_CONDITION``.
 
@@ -368,7 +368,15 @@ def _weigh(group: Group, depth: int = 0) -> _Weight:
     if weight.leaves > MOST_PARTS:
         raise Rejected(f"expected a group of at most {MOST_PARTS} parts, got more")
     _require_entries(weight.permutations * group.d + weight.matrices * group.d**2)
+    if weight.permutations + weight.matrices > MOST_GENERATORS:
+        raise Rejected(f"expected a group of at most {MOST_GENERATORS} generators, got more")
     return weight
+
+
+def most_generators(group: Group) -> int:
+    """At most how many generators a group that can be read has, without making them."""
+    weight = _weigh(group)
+    return weight.permutations + weight.matrices
 
 
 def _sum_of_parts(group: Group, depth: int) -> _Weight:

@@ -15,6 +15,7 @@ from torch import nn
 
 from isotropy._run import amount
 from isotropy.certificates._architectures import Architecture
+from isotropy.certificates._group_code import most_generators
 from isotropy.certificates._hypothesis import Hypothesis
 from isotropy.certificates._initial import film_names
 from isotropy.certificates._kronecker_projectors import kronecker_shapes
@@ -39,6 +40,8 @@ _MOST_KEPT = 1 << 25  # entries that projectors keep rather than make anew
 _BYTES_PER_LABEL = 150
 _SECONDS_PER_LABEL = 2e-6
 _SECONDS_OF_ITERATIONS = 30.0
+# orbits of the maps between two layers under one generator: to begin with, and for each label
+_SECONDS_PER_GENERATOR, _SECONDS_PER_MOVED_LABEL = 3e-3, 1e-8
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,12 @@ def space_price(architecture: Architecture, shape: tuple[int, ...]) -> Price:
         copies = [max(1, round(width / group.d)) * group.d for width in sizes]
         layers = [prod(shape), *copies]
         labels = group.d**2 + sum(a * b for a, b in pairwise(layers))
-        return Price(labels * _BYTES_PER_LABEL, labels * _SECONDS_PER_LABEL)
+        moves = most_generators(group)
+        moving = _SECONDS_PER_GENERATOR + group.d**2 * _SECONDS_PER_MOVED_LABEL
+        return Price(
+            labels * _BYTES_PER_LABEL + moves * (6000 + 24 * group.d),
+            labels * _SECONDS_PER_LABEL + moves * len(layers) * moving,
+        )
     if architecture.name == "mlp":
         size, several = _largest_space(architecture, group.d)
         # groups given by generators are solved by decompositions alone, whatever their size

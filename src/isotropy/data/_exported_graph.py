@@ -39,6 +39,7 @@ from isotropy.data._shape_terms import shape_work
 # Units of `shape_work` for all sizes in a file: at most 3 seconds, besides the milliseconds that
 # each takes. Networks have no divisions by sums, or few.
 _MOST_WORK = 1600
+_MOST_GUARDS = 500  # PyTorch compiles them one by one
 
 _nothing: Rule = mapping(words("(?!)", "no field"), flag)
 _graph: Rule = record(
@@ -115,7 +116,7 @@ _program = record(
     {
         "verifiers": listing(one_of(["TRAINING", "ATEN", ""]), 1),
         "torch_version": words(r"[\w.+<>=]{1,50}", "a version of PyTorch"),
-        "guards_code": listing(parse_guard),
+        "guards_code": listing(parse_guard, _MOST_GUARDS),
     },
 )
 
