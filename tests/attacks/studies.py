@@ -478,6 +478,8 @@ ATTACKS: tuple[tuple[str, Callable[[Path], Path]], ...] = (
     ("an image of a trillion pixels", space(image=[1, 10**6, 10**6])),
     ("an image of negative size", space(image=[1, -4, 4])),
     ("hidden grids without end", space(hidden=[[4]] * 100_000)),
+    ("a layer of many weights", space(image=[1, 64, 64], hidden=[[64]])),
+    ("many layers of many weights", space(image=[1, 32, 32], hidden=[[32] * 9])),
     ("hidden grids of a fraction", space(hidden=[[4.5]])),
     ("groups that are not", space(groups=["__class__"])),
     ("a step in words", space(step="far")),

@@ -23,7 +23,10 @@ from attacks.findings import (
 from attacks.findings_by_hand import FIRST, HAND_MADE, changed
 from isotropy.cli import run
 from isotropy.discovery import Finding, Findings
+from isotropy.discovery._model_limits import require_modest
+from isotropy.groups import S, parse_group
 from isotropy.report import finding_page
+from isotropy.reps import Scalar, Symmetry, V
 
 _DRAWN = 200
 
@@ -95,6 +98,51 @@ def test_the_error_names_file_field_and_both_values(tmp_path: Path) -> None:
     words = f"{path}: expected true or false as confirmed, got 'no'"
     with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
         Findings.load(folder)
+
+
+def shuffles(count: int, *, signed: bool = False) -> str:
+    """The text of a group of so many generators, on eight coordinates."""
+    chance, lists = random.Random(0), []
+    for _ in range(count):
+        order = chance.sample(range(8), 8)
+        matrix = [[-1 if signed and i == j == order[i] else int(j == order[i]) for j in range(8)]
+                  for i in range(8)]  # fmt: skip
+        lists.append(matrix if signed else order)
+    return f"Group(discrete={lists})".replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("group", "rep_in", "rep_out", "said"),
+    [
+        (shuffles(120), "V**4", "V**4", "expected a model of at most 8388608 weights"),
+        (shuffles(1), "V**4", "V**4", "expected a model of at most 8388608 weights"),
+        (shuffles(120), "V**4", "V**3", "got 2097152 entries that 120 generators move"),
+        (shuffles(40, signed=True), "V**4", "V**3", "got 4194304 entries that 40 generators"),
+        (shuffles(9, signed=True), "V**4", "2*V**3+V**2", "weights and their negatives, got one"),
+    ],
+)
+def test_many_generators_of_many_weights_are_refused_at_once(
+    group: str, rep_in: str, rep_out: str, said: str, tmp_path: Path
+) -> None:
+    """A few kB of generators, each of which moves all weights, took minutes and gigabytes."""
+    folder = copied("ring", tmp_path)
+    given = {"format": 1, "group": group, "rep_in": rep_in, "rep_out": rep_out}
+    changed("symmetry", given)(folder)
+    changed("model", {"kind": "linear"})(folder)
+    changed("group", group)(folder)
+    changed("labels", None)(folder)
+    with pytest.raises(ValueError, match=re.escape(said)):
+        Findings.load(folder)
+
+
+def test_generators_that_move_few_weights_are_no_harm() -> None:
+    for symmetry in (
+        Symmetry(parse_group(shuffles(120)), V**3, V**3),
+        Symmetry(parse_group(shuffles(120, signed=True)), V**2, V**3),
+        Symmetry(S(2800), V, V),
+        Symmetry(S(200_000), V, Scalar),
+    ):
+        require_modest({"kind": "linear"}, symmetry, None)
 
 
 def test_a_link_within_the_folder_is_followed(tmp_path: Path) -> None:

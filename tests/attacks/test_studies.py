@@ -7,13 +7,20 @@ import subprocess
 import sys
 import tempfile
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 
 import optuna
 import pytest
 
 from attacks import studies
-from isotropy.discovery.search import SearchResult, _checked_file
+from isotropy.discovery.images._group_search_space import group_space
+from isotropy.discovery.search import (
+    SearchResult,
+    SearchSpace,
+    _checked_file,
+    _space_description,
+)
 from isotropy.discovery.search._database import opened
 
 # Whose harm shows only once somebody starts from them.
@@ -81,6 +88,25 @@ def test_what_a_study_says_of_itself_is_not_repeated_at_length(tmp_path):
         studies.settings(child=child)(tmp_path)
         said = studies.sentence(tmp_path / "study.db", studies.continued)
         assert "the data and training" in said
+
+
+@pytest.mark.parametrize("changes", [
+    {"image": [1, 64, 64], "hidden": [[64]]},
+    {"image": [1, 32, 32], "hidden": [[4], [32] * 9]},
+])  # fmt: skip
+def test_a_network_whose_weights_nobody_could_compare_is_refused(changes, tmp_path):
+    # a study of 131 kB, which took gigabytes to print
+    path = studies.space(**changes)(tmp_path)
+    assert "a network of at most 8388608 weights" in studies.sentence(path, studies.read)
+
+
+def test_spaces_of_the_largest_images_are_far_below_what_is_refused():
+    for image in ((1, 28, 28), (3, 32, 32), (3, 64, 64)):
+        space = group_space(image)
+        assert SearchSpace.of(space.description()) == space
+        cells = [image[1] * image[2], *(side**2 for side in space.hidden[0])]
+        weights = sum(one * other for one, other in pairwise(cells))
+        assert 4 * weights <= _space_description._LARGEST_NETWORK
 
 
 def test_whatever_ends_the_look_at_a_file_is_told_in_a_sentence(tmp_path, monkeypatch):

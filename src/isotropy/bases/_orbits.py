@@ -98,19 +98,19 @@ def solve_orbits(rep: Rep) -> OrbitBasis:
     )
     _, discrete = rep.generators()
     monomials = (h.monomial() for h in discrete)
-    if any(_is_signed(h) for h in discrete):
-        doubled = components(
-            [Monomial(double_cover(m)) for m in monomials if m is not None], 2 * size
-        )
+    if any(is_signed(h) for h in discrete):
+        covers = (Monomial(double_cover(m)) for m in monomials if m is not None)
+        doubled = components(covers, 2 * size)  # one cover at a time is held
         return OrbitBasis(rep, *_from_double_cover(doubled))
     return OrbitBasis(rep, components(monomials, size))
 
 
-def _is_signed(h: LinearMap) -> bool:
+def is_signed(h: LinearMap) -> bool:
+    """Whether a signed permutation, or a part of it, has signs."""
     parts = getattr(h, "parts", None)
     if parts is None:
         return isinstance(h, Monomial) and h.sign is not None
-    return any(_is_signed(part) for part in parts)
+    return any(is_signed(part) for part in parts)
 
 
 def _from_double_cover(doubled: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -33,7 +33,8 @@ def load_parquet(
             apart = file.read([groups]).column(0).to_pandas().astype(str) if there else None
         rows = intake.drawn(count, apart, str(path))
         frame = file.read().to_pandas() if rows is None else _drawn_frame(file, rows)
-    return _load(frame, target, task, groups, intake, str(path), rows, intake.note(rows, count))
+        # here, for text is decoded only when it is looked at
+        return _load(frame, target, task, groups, intake, str(path), rows, intake.note(rows, count))
 
 
 @contextmanager

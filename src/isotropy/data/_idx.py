@@ -18,6 +18,7 @@ from isotropy.data._intake import Intake, taken
 from isotropy.data._tensors import group_numbers, target_tensor
 
 _KINDS = {0x08: "u1", 0x09: "i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_MOST_AXES = 32  # as many as every numpy has
 _PREFIXES = {"train": ("train",), "test": ("t10k", "test")}
 CLASS_NAMES = "classes.txt"
 
@@ -39,6 +40,8 @@ def read_idx(path: Path) -> NDArray[Any]:
     if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _KINDS:
         raise ValueError(f"{path}: expected an idx file, got one that starts {content[:4]!r}")
     kind, axes = np.dtype(_KINDS[content[2]]), content[3]
+    if axes > _MOST_AXES:
+        raise ValueError(f"{path}: expected an array of at most {_MOST_AXES} axes, got {axes}")
     start = 4 + 4 * axes
     if len(content) < start:
         raise ValueError(f"{path}: expected at least {start} bytes, got {len(content)}")
@@ -46,7 +49,10 @@ def read_idx(path: Path) -> NDArray[Any]:
     expected = start + int(np.prod(shape, dtype=object)) * kind.itemsize
     if len(content) != expected:
         raise ValueError(f"{path}: expected {expected} bytes for shape {shape}, got {len(content)}")
-    return np.frombuffer(content, kind, offset=start).reshape(shape)
+    try:
+        return np.frombuffer(content, kind, offset=start).reshape(shape)
+    except ValueError as error:  # one axis of no entries, and others of absurdly many
+        raise ValueError(f"{path}: expected an array that fits memory, got {shape}") from error
 
 
 def write_idx(path: Path, array: NDArray[np.uint8]) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from isotropy._run._moved_keywords import moved_keywords
 from isotropy.data._arrays import from_arrays, from_dataset, from_torch_dataset
+from isotropy.data._damaged_arrays import DAMAGED, require_content
 from isotropy.data._data_folders import load_folder, refuse_options
 from isotropy.data._data_frames import load_frame, load_parquet
 from isotropy.data._dataset import Dataset, TaskKind
@@ -269,10 +269,13 @@ def transition_names(
         with np.load(Path(path).expanduser(), allow_pickle=False) as archive:
             if not set(keys) <= set(archive.files):
                 return None
-            named = [archive[key] for key in keys]
-    except (zipfile.BadZipFile, NotImplementedError, EOFError, OSError, zlib.error) as error:
-        raise ValueError(f"{path}: expected an npz file, got a damaged one ({error})") from error
+            named = [np.asarray(archive[key]) for key in keys]
+    except (*DAMAGED, OSError) as error:
+        raise ValueError(
+            f"{path}: expected an npz file, got a damaged one ({error!s:.300})"
+        ) from error
     for key, array in zip(keys, named, strict=True):
+        require_content(array, str(path), key)
         if array.ndim != 1 or array.dtype.kind != "U":
             raise ValueError(
                 f"{path}: expected {key} as a list of text, got {array.dtype} of {array.shape}"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from isotropy.data._arrays import from_arrays
+from isotropy.data._damaged_arrays import DAMAGED, require_content
 from isotropy.data._dataset import Dataset, TaskKind
 from isotropy.data._intake import Intake, Rows
 from isotropy.data._stored_rows import stored_length, stored_rows
@@ -42,6 +41,7 @@ def load_npy(path: Path, task: TaskKind | None, groups: Any, intake: Intake) -> 
     with _reading(path) as array:
         if not isinstance(array, np.ndarray):
             raise ValueError(f"{path}: expected one array, got an archive of several; name it .npz")
+        require_content(array, str(path), "an array")
     return from_arrays(array, None, task, groups, str(path), intake)
 
 
@@ -61,12 +61,6 @@ def load_npz(
         return from_mapping(members, target, task, groups, split, str(path), intake)
 
 
-# what numpy raises at a file whose bytes are not what its header says
-_DAMAGED = (
-    ValueError, EOFError, MemoryError, NotImplementedError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
-
-
 @contextmanager
 def _reading(path: Path) -> Iterator[Any]:
     with path.open("rb") as file:  # numpy leaves a damaged file open
@@ -74,7 +68,7 @@ def _reading(path: Path) -> Iterator[Any]:
         file.seek(0)
         try:
             content = np.load(file, allow_pickle=False)
-        except _DAMAGED as error:
+        except DAMAGED as error:
             # numpy takes for a pickle whatever is none of pickle, array and archive
             if first not in (b"\x80", b"\x93", b"P"):
                 raise ValueError(
@@ -87,7 +81,7 @@ def _reading(path: Path) -> Iterator[Any]:
 def _unreadable(path: Path, what: str, error: Exception) -> ValueError:
     if "allow_pickle" in str(error):
         return ValueError(f"{path}: expected {what}, got Python objects, which are never unpickled")
-    return ValueError(f"{path}: expected {what}, got a damaged one ({error})")
+    return ValueError(f"{path}: expected {what}, got a damaged one ({error!s:.300})")
 
 
 class _Members(Mapping[str, Any]):
@@ -99,7 +93,10 @@ class _Members(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         with self._blamed(name):
-            return self._archive[name]
+            array = self._archive[name]
+        if isinstance(array, np.ndarray):
+            require_content(array, str(self._path), f"an array {name!r}")
+        return array
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._archive.files)
@@ -121,7 +118,7 @@ class _Members(Mapping[str, Any]):
     def _blamed(self, name: str) -> Iterator[None]:
         try:
             yield
-        except _DAMAGED as error:
+        except DAMAGED as error:
             raise _unreadable(self._path, f"an array {name!r} of numbers", error) from error
 
 

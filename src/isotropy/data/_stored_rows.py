@@ -72,6 +72,6 @@ def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]] | None:
         return None
     if not shape or (by_columns and len(shape) > 1) or kind.kind not in "biufU":
         return None
-    if 0 in shape:
+    if 0 in shape or kind.itemsize == 0:
         return None
     return shape, kind

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+
+from isotropy.data._damaged_arrays import DAMAGED
 
 SPELLINGS = {
     "observations": ("observations", "obs", "states", "s"),
@@ -22,8 +22,6 @@ SPELLINGS = {
     "timeouts": ("timeouts", "truncations", "truncated"),
 }
 NEEDED = ("observations", "actions", "next_observations")
-# what numpy raises at a file whose bytes are not what its header says
-_DAMAGED = (ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error)
 
 
 def read_transitions(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -98,11 +96,11 @@ def _arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
                 for ours, names in SPELLINGS.items()
                 if (found := [name for name in names if name in spelled])
             }
-        except _DAMAGED as error:
+        except DAMAGED as error:
             got = (
                 "Python objects, which are never unpickled"
                 if "allow_pickle" in str(error)
-                else f"a damaged one ({error})"
+                else f"a damaged one ({error!s:.300})"
             )
             raise ValueError(
                 f"{os.fspath(path)}: expected an archive of arrays, got {got}"

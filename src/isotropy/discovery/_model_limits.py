@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotropy._run import amount
+from isotropy.bases._orbits import is_signed
 from isotropy.discovery._group_limits import bounded_reader, count_elements, weigh_group
 from isotropy.discovery._symmetry_limits import bounded_rep, bounded_symmetry
 from isotropy.groups import DirectProduct, Group
@@ -24,7 +25,8 @@ from isotropy.reps import Rep, Symmetry
 from isotropy.reps._layout import layout_of, without_duals
 
 # measured on one core: at each of these limits building takes up to ten seconds and 1 GB
-_WEIGHTS = 2**24  # entries of all matrices of a network
+_WEIGHTS = 2**23  # entries of all matrices of a network
+_MOVED = 2**27  # of groups that permute: entries times generators, for each moves all of them
 # of groups that do not permute: squares of the unknowns of each equation, together, for each may
 # have as many solutions; and unknowns times generators
 _SOLUTIONS, _EQUATIONS = 2**23, 2**21
@@ -51,7 +53,7 @@ def require_modest(
         >>> require_modest({"kind": "linear"}, Symmetry(S(9000), V, V), None)
         Traceback (most recent call last):
         ...
-        ValueError: expected a model of at most 16777216 weights, got one of 81000000
+        ValueError: expected a model of at most 8388608 weights, got one of 81000000
     """
     kind = spec["kind"]
     if kind in ("homogeneous", "translated"):
@@ -81,9 +83,15 @@ def _spaces(spec: Mapping[str, Any], symmetry: Symmetry) -> list[Rep]:
 
 
 def _require_equations(spaces: list[Rep], group: Group) -> None:
-    _require_weights(sum(a.size() * b.size() for a, b in pairwise(spaces)))
-    if group.is_monomial:
-        return  # weights are orbits of pairs of columns, and no equation is solved
+    weights = sum(a.size() * b.size() for a, b in pairwise(spaces))
+    generators = max(1, len(group.discrete) + len(group.algebra))
+    _require_weights(weights)
+    if group.is_monomial:  # weights are orbits of pairs of columns, and no equation is solved
+        _require_moves(weights, generators)
+        if any(is_signed(h) for space in set(spaces) for h in space.generators()[1]):
+            _require_weights(2 * weights, "weights and their negatives")  # orbits of both
+            _require_moves(2 * weights, generators)
+        return
     sizes = {space: [t.size for t in layout_of(without_duals(space)).terms] for space in spaces}
     pairs = [np.multiply.outer(sizes[a], sizes[b]) for a, b in set(pairwise(spaces))]
     unknowns = sum(int(one.sum()) for one in pairs)
@@ -91,7 +99,6 @@ def _require_equations(spaces: list[Rep], group: Group) -> None:
     # coordinates that suit a group are looked for among all matrices of its size
     factors = group.factors if isinstance(group, DirectProduct) else (group,)
     solutions += max((one.d for one in factors if not one.is_monomial), default=0) ** 4
-    generators = max(1, len(group.discrete) + len(group.algebra))
     if solutions > _SOLUTIONS or unknowns * generators > _EQUATIONS:
         raise ValueError(
             f"expected a model of smaller tensors or a group of fewer generators, got "
@@ -99,9 +106,17 @@ def _require_equations(spaces: list[Rep], group: Group) -> None:
         )
 
 
-def _require_weights(count: int) -> None:
+def _require_weights(count: int, what: str = "weights") -> None:
     if count > _WEIGHTS:
-        raise ValueError(f"expected a model of at most {_WEIGHTS} weights, got one of {count}")
+        raise ValueError(f"expected a model of at most {_WEIGHTS} {what}, got one of {count}")
+
+
+def _require_moves(entries: int, generators: int) -> None:
+    if entries * generators > _MOVED:
+        raise ValueError(
+            f"expected a model of fewer weights or a group of fewer generators, got "
+            f"{amount(entries)} entries that {generators} generators move"
+        )
 
 
 def _require_average(symmetry: Symmetry, asked: int | None) -> None:
