@@ -10,8 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 
-from isotropy._run._moved_keywords import moved_keywords
-from isotropy.run import ProgressCallback, Step
+from isotropy.run import ProgressCallback, Step, moved_keywords
 from isotropy_papers.augerino import Augerino
 
 Loss: TypeAlias = Callable[[Tensor, Tensor], Tensor]

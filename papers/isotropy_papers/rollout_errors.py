@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from isotropy.data._hamiltonian_systems import as_times
-
 
 def relative_error(a: Tensor, b: Tensor) -> Tensor:
     """‖a − b‖ / (‖a‖ + ‖b‖) along the last axis, between 0 and 1 (thesis A.1.9).
@@ -57,7 +55,9 @@ def geometric_mean(errors: Tensor, times: Tensor | None = None, *, floor: float 
     logarithms = errors.clamp_min(floor).log()
     if times is None:
         return logarithms.mean().exp()
-    instants = torch.from_numpy(as_times(times))
+    instants = torch.as_tensor(times).detach().cpu().double()
+    if instants.ndim != 1 or not bool(instants.isfinite().all() and (instants.diff() > 0).all()):
+        raise ValueError(f"expected increasing finite times of shape (m,), got {times!r:.80}")
     if len(instants) != errors.shape[-1] or len(instants) < 2:
         raise ValueError(
             f"expected at least 2 times, one for each error, got {len(instants)} times "

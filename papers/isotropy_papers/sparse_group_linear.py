@@ -9,9 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from isotropy._run._moved_keywords import moved_keywords
 from isotropy.groups import Group
 from isotropy.nn import RadialBasis
+from isotropy.run import moved_keywords
 from isotropy_papers.group_linear import OnGroup, added, by_number, note_bias, rows_of_elements
 from isotropy_papers.group_table import convolved, correlations, seen_by_each
 

@@ -78,7 +78,7 @@ def test_a_bare_checkout_runs_an_experiment_from_its_root() -> None:
 
 
 def test_old_names_work_and_warn() -> None:
-    with pytest.warns(DeprecationWarning, match="now isotropy_papers: import Settings from there"):
+    with pytest.warns(DeprecationWarning, match=r"is now isotropy_papers\.Settings"):
         assert isotropy.papers.Settings is Settings
     with pytest.raises(AttributeError, match="Nothing"):
         _ = isotropy.papers.Nothing

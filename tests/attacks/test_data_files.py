@@ -76,7 +76,7 @@ X, Y = saved(np.zeros((20, 3))), saved(np.arange(20) % 2)
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_a_damaged_header_is_told_in_a_sentence(name: str, tmp_path: Path) -> None:
+def test_a_damaged_header_ends_in_a_sentence(name: str, tmp_path: Path) -> None:
     bad = array(HEADERS[name])
     (tmp_path / "a.npy").write_bytes(bad)
     refused(tmp_path / "a.npy")
@@ -99,7 +99,7 @@ def encrypted(content: bytes) -> bytes:
     return bytes(changed)
 
 
-def test_an_encrypted_member_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_an_encrypted_member_ends_in_a_sentence(tmp_path: Path) -> None:
     for members, action in (
         ({"x": X, "y": Y}, load),
         ({"obs": X, "act": X, "next_obs": X}, Transitions.load),
@@ -111,7 +111,7 @@ def test_an_encrypted_member_is_told_in_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_damaged_compression_is_told_in_a_sentence(kind: str, tmp_path: Path) -> None:
+def test_damaged_compression_ends_in_a_sentence(kind: str, tmp_path: Path) -> None:
     path = archive(tmp_path / "a.npz", kind, x=X, y=Y)
     honest = path.read_bytes()
     start = honest.index(b"x.npy") + len("x.npy")

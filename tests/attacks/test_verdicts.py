@@ -273,9 +273,8 @@ def test_generators_are_paid_for() -> None:
     )
     verdict = verify(certificate, (x, y), most_time=2)
     assert "checking it takes about" in verdict.reason
-    wide = wreath(Group(moves, d=4), Trivial(100))
     with pytest.raises(ValueError, match="at most 8192 generators"):
-        Hypothesis(Architecture("mlp", (400,), "shared", wide)).to_message()
+        Architecture("mlp", (400,), "shared", wreath(Group(moves, d=4), Trivial(100)))
 
 
 def test_batches_adapt_to_memory() -> None:

@@ -51,7 +51,7 @@ def lazy_names(
             setattr(package, name, found)
             return found
         if name in old:
-            return _with_warning(f"{room}.{name}", *old[name], stacklevel)
+            return with_warning(f"{room}.{name}", *old[name], stacklevel)
         if not name.startswith("_") and find_spec(f"{room}.{name}") is not None:
             return import_module(f"{room}.{name}")
         raise AttributeError(f"module {room!r} has no attribute {name!r}")
@@ -70,7 +70,8 @@ def _imports(stub: str) -> dict[str, str]:
     }
 
 
-def _with_warning(old: str, module: str, name: str, stacklevel: int) -> object:
+def with_warning(old: str, module: str, name: str, stacklevel: int) -> object:
+    """What an old name is now, with a warning that says so."""
     try:
         found: object = attrgetter(name)(import_module(module))
     except ModuleNotFoundError as error:
