@@ -61,8 +61,8 @@ class LearningOptions:
         >>> found = learn_priors(
         ...     nn.Linear(2, 1), "regression", (x, x.sum(1)), epochs=5, learning=often
         ... )
-        >>> [estimate.epoch for estimate in found.history]
-        [2, 3, 4, 5]
+        >>> print(*(estimate.epoch for estimate in found.history))
+        2 3 4 5
     """
 
     optimiser: Callable[..., torch.optim.Optimizer] | None = None

@@ -69,8 +69,8 @@ def known_environments() -> dict[str, list[str]]:
     """The ids that ``environment_symmetry`` knows, with the names of their symmetries.
 
     Example:
-        >>> known_environments()["HalfCheetah-v5"]
-        ['mirror', 'front/back']
+        >>> print(*known_environments()["HalfCheetah-v5"])
+        mirror front/back
     """
     return {id: description.names for id, description in descriptions().items()}
 

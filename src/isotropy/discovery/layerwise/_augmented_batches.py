@@ -24,8 +24,10 @@ class AugmentedBatches:
     Example:
         >>> x = torch.arange(5.0)
         >>> batches = AugmentedBatches(x, x, 2, lambda x: -x, torch.Generator().manual_seed(0))
-        >>> [(len(x), bool((x == -y).all())) for x, y in batches]
-        [(2, True), (3, True)]
+        >>> for x, y in batches:
+        ...     print(len(x), bool((x == -y).all()))
+        2 True
+        3 True
     """
 
     def __init__(

@@ -124,7 +124,8 @@ def fit_partitions(
         ...     seeds=[0, 0],
         ...     generator=generator(0),
         ... )
-        >>> bool((fits.losses < 1e-6).all()), fits.weights[1]["weight"].shape
+        >>> apart = fits.weights[1]
+        >>> bool((fits.losses < 1e-6).all()), apart["weight"].shape
         (True, torch.Size([2, 1]))
     """
     blocks = [int(labels.max()) + 1 for labels in partitions]
