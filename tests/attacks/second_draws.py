@@ -107,7 +107,9 @@ def _drawn(chance: random.Random, kind: str) -> Drawn:
     dtype = chance.choice([np.float32, np.float64])
     x = torch.from_numpy((rng.normal(size=(rows, *shape)) * chance.choice([1, 1, 5])).astype(dtype))
     sample = Examples(x, torch.from_numpy(y))
-    module = named.build(shape, goal.outputs)
+    with torch.random.fork_rng():  # weights of a stored start come from the number of the case too
+        torch.manual_seed(chance.getrandbits(32))
+        module = named.build(shape, goal.outputs)
     size = sum(parameter.numel() for parameter in module.parameters())
     hypothesis = _hypothesis(chance, rng, named, goal, size)
     start, packed = None, b""

@@ -244,6 +244,8 @@ def _tensors(said: Message, start: bytes, net: Network) -> list[np.ndarray]:
             numbers = np.frombuffer(start, "<f4").astype(np.float64)
         require(np.isfinite(numbers).all(), "the start is not finite")
         flat = numbers[: net.size]
+        largest = 65504 if said.architecture is not None else np.inf
+        require((abs(flat) <= largest).all(), "the start is too large")
         if said.architecture is None:
             stored = _cut(numbers[net.size :], [values.shape for values in stored])
     else:

@@ -10,6 +10,11 @@ from torch import Tensor, nn
 
 from isotropy.certificates._rejected import Rejected
 
+# The largest weight of a start, as of the message's own numbers. A projection on an equivariant
+# space leaves rounding errors of 1e-16 of the largest weight: of 1e37 they are all that is left of
+# a weight outside the space, and decide what the network says.
+_LARGEST = float(np.finfo(np.float16).max)
+
 
 def pack_start(model: nn.Module, tensors: Mapping[str, Tensor]) -> bytes:
     """θ₀ and the buffers as float32, in the module's order."""
@@ -29,7 +34,8 @@ def unpack_start(model: nn.Module, content: bytes, *, buffers: bool) -> dict[str
             catalogue's networks follow from the architecture: what a file says of them is left out.
 
     Raises:
-        Rejected: If there are more or fewer numbers than the module has, or one is not finite.
+        Rejected: If there are more or fewer numbers than the module has, one is not finite, or a
+            weight of a network of the catalogue is above 65504.
     """
     names = _start_names(model)
     wanted = sum(tensor.numel() for tensor in names.values())
@@ -45,8 +51,18 @@ def unpack_start(model: nn.Module, content: bytes, *, buffers: bool) -> dict[str
     for name, tensor in names.items():
         start[name] = numbers[at : at + tensor.numel()].view(tensor.shape)
         at += tensor.numel()
-    own = dict(model.named_parameters())
-    return {name: tensor for name, tensor in start.items() if buffers or name in own}
+    if buffers:
+        return start
+    start = {name: start[name] for name, _ in model.named_parameters()}
+    largest = max(
+        (float(tensor.abs().max()) for tensor in start.values() if len(tensor)), default=0.0
+    )
+    if largest > _LARGEST:
+        raise Rejected(
+            f"the start of a network of the catalogue has weights up to {_LARGEST:.0f}, "
+            f"this one has {largest:.3g}"
+        )
+    return start
 
 
 def _start_names(model: nn.Module) -> dict[str, Tensor]:
