@@ -161,13 +161,7 @@ def _components(one: Integers, other: Integers) -> Integers:
 
 
 def _networks(ours: Integers, theirs: Integers, d: int) -> Integers:
-    """The values, over d!, of products of ε whose legs are joined where labels agree.
-
-    Args:
-        ours: The labels of the legs of some ε, one ε after the other, shape (*, legs).
-        theirs: The same for the ε on the other side.
-        d: The number of legs of each ε.
-    """
+    """The values, over d!, of products of ε of d legs, joined where labels, (*, legs), agree."""
     joined = theirs[..., :, None] == ours[..., None, :]
     crossing = joined.any(-1).all(-1)
     position = joined.argmax(-1).reshape(*ours.shape[:-1], -1, d)

@@ -54,9 +54,7 @@ def unpack_start(model: nn.Module, content: bytes, *, buffers: bool) -> dict[str
     if buffers:
         return start
     start = {name: start[name] for name, _ in model.named_parameters()}
-    largest = max(
-        (float(tensor.abs().max()) for tensor in start.values() if len(tensor)), default=0.0
-    )
+    largest = max((float(w.abs().max()) for w in start.values() if w.numel()), default=0.0)
     if largest > _LARGEST:
         raise Rejected(
             f"the start of a network of the catalogue has weights up to {_LARGEST:.0f}, "

@@ -72,9 +72,7 @@ def _known_slope(
 ) -> Rule:
     """The rule of an elementwise function whose slope follows from its argument and result.
 
-    Args:
-        slope: From argument, result and options to the slope.
-        fused: A tangent times the slope in one step, from tangent and result: for a single row.
+    ``fused`` takes tangent and result to the tangent times the slope, for a single row.
     """
 
     def rule(op: Operation) -> Tensor | None:

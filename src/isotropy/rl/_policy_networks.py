@@ -107,11 +107,6 @@ def _require_options(
 ) -> None:
     """Refuse options that no policy has, that stand between observations and networks, or noise.
 
-    Args:
-        policy: The policy that was asked for.
-        base: The policy of stable-baselines3 that these are passed on to.
-        kwargs: What is passed on.
-
     Raises:
         TypeError: If one is unknown.
         ValueError: If one has no symmetric meaning.
