@@ -415,7 +415,7 @@ def test_probes_are_as_good_as_they_say() -> None:
     assert abs(float(scores_of.mean())) < 0.4
     assert 0.7 < float(scores_of.std()) < 1.3
     again = layerwise(model, x, "rotation", method="probes", probes=40, generator=11)
-    assert again == found
+    assert repr(again) == repr(found)  # by repr: a number may be nan
 
 
 def test_standard_error_over_inputs() -> None:
@@ -886,7 +886,7 @@ def test_where_rounding_hides_the_sum_it_is_found_in_double_precision(
     monkeypatch.setattr("isotropy.equivariance._layerwise.forward_mode", rounded)
     found = layerwise(model, x, "rotation")
     exact = layerwise(deepcopy(model).double(), x.double(), "rotation")
-    assert found == exact
+    assert repr(found) == repr(exact)  # by repr: a number may be nan
     assert found.closure < 1e-12
     assert next(model.parameters()).dtype == torch.float32
     with pytest.raises(RuntimeError, match=r"expected contributions that add up"):
