@@ -6,8 +6,9 @@ See ``README.md`` in this folder for what the columns mean.
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import time
-from pathlib import Path
 
 import gymnasium
 import torch
@@ -15,7 +16,6 @@ import torch
 from isotropy import discover
 from isotropy.discovery import Findings
 from isotropy.rl import collect_transitions, make_environment
-from isotropy.run import write_json
 
 # None: no symmetry holds
 _TRUE = {
@@ -33,9 +33,11 @@ _ROWS = {"Ant-v5": 60_000}  # 27 entries to be told apart
 
 def main() -> None:
     args = _arguments()
+    out = sys.stderr if args.json else sys.stdout
     torch.set_num_threads(1)
     gymnasium.logger.min_level = gymnasium.logger.ERROR
-    print(f"{'environment':16}{'rows':>7}{'seed':>5}{'true':>6}{'p':>8}{'CPU s':>7}  found")
+    title = f"{'environment':16}{'rows':>7}{'seed':>5}{'true':>6}{'p':>8}{'CPU s':>7}  found"
+    print(title, file=out)
     rows = []
     for id in args.ids:
         for seed in args.seeds:
@@ -57,10 +59,11 @@ def main() -> None:
             print(
                 f"{id:16}{many:>7}{seed:>5}{_TRUE[id] or '-':>6}{p_value:>8.1g}{seconds:>7.0f}  "
                 f"{row['found'] or '-'}",
+                file=out,
                 flush=True,
             )
     if args.json:
-        write_json(args.json, {"rows": rows})
+        print(json.dumps({"cells": rows}))
 
 
 def _best(found: Findings) -> dict[str, str | float | None]:
@@ -74,7 +77,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--ids", nargs="+", default=list(_TRUE), choices=list(_TRUE))
     parser.add_argument("--seeds", nargs="+", type=int, default=[100, 101])
     parser.add_argument("--rows", type=int, help="by default 20,000, of Ant 60,000")
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--json", action="store_true", help="print JSON; lines go to stderr")
     return parser.parse_args()
 
 

@@ -1,6 +1,6 @@
 """How often is a symmetry claimed where there is none, and how often is one missed?
 
-    python benchmarks/false_claims.py [--sets 100] [--seed 0]
+    python benchmarks/false_claims.py [--sets 100] [--seed 0] [--json]
 
 Data without symmetry are of ten kinds: linear targets with normal and with positive weights, with
 half of them zero, several outputs, quadratic forms, random networks, a single index, classes, and
@@ -12,6 +12,8 @@ signed sums, circular and palindromic filters of the same sizes.
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -71,7 +73,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="print JSON; lines go to stderr")
     options = parser.parse_args()
+    out = sys.stderr if options.json else sys.stdout
+    cells: list[dict[str, object]] = []
     started = time.process_time()
     tried: Counter[str] = Counter()
     false: Counter[str] = Counter()
@@ -86,10 +91,11 @@ def main() -> None:
         tried[kind] += 1
         if len(found):
             false[kind] += 1
-            print(f"  set {i}, {kind}, {x.shape}: {found[0]} ({found[0].method})")
-    print(f"no symmetry: {sum(false.values())} of {options.sets} sets with a claim")
+            print(f"  set {i}, {kind}, {x.shape}: {found[0]} ({found[0].method})", file=out)
+    print(f"no symmetry: {sum(false.values())} of {options.sets} sets with a claim", file=out)
     for kind in tried:
-        print(f"  {kind:<16} {false[kind]} of {tried[kind]}")
+        print(f"  {kind:<16} {false[kind]} of {tried[kind]}", file=out)
+        cells.append({"kind": kind, "sets": tried[kind], "false": false[kind]})
     for name, (target, group) in WITH.items():
         right = 0
         for i in range(10):
@@ -100,8 +106,11 @@ def main() -> None:
             y = y + 0.1 * y.std() * rng.normal(size=y.shape)
             found = discover(x, y, fit_models=False, seed=i)
             right += [f.group for f in found] == [group(n)]
-        print(f"{name}: named right in {right} of 10 sets of 4 to 12 positions")
-    print(f"{time.process_time() - started:.0f} CPU seconds")
+        print(f"{name}: named right in {right} of 10 sets of 4 to 12 positions", file=out)
+        cells.append({"kind": name, "sets": 10, "right": right})
+    print(f"{time.process_time() - started:.0f} CPU seconds", file=out)
+    if options.json:
+        print(json.dumps({"cells": cells}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often is a symmetry of images claimed that is none, and how often is one missed?
 
-    python benchmarks/false_image_claims.py [--sets 20] [--seed 0]
+    python benchmarks/false_image_claims.py [--sets 20] [--seed 0] [--json]
 
 Images of 8×8 pixels with noise, 700 to 1400 rows, of five kinds: labels without any relation to the
 image; bars that lie or stand anywhere on a torus, whose class shifts keep and turns change; a mark
@@ -12,6 +12,8 @@ images of 8×10 with a T anywhere, whose class is the other one where it lies in
 from __future__ import annotations
 
 import argparse
+import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -96,7 +98,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sets", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", action="store_true", help="print JSON; lines go to stderr")
     options = parser.parse_args()
+    out = sys.stderr if options.json else sys.stdout
+    cells: list[dict[str, object]] = []
     started = time.process_time()
     tried: Counter[str] = Counter()
     false: Counter[str] = Counter()
@@ -113,14 +118,17 @@ def main() -> None:
         tried[kind] += 1
         false[kind] += bool(wrong)
         hit[kind] += wanted is not None and any(name.startswith(wanted) for name in names)
-        print(
-            f"{i:3} {kind:10} {'; '.join(names) or 'nothing'}{'  FALSE' * bool(wrong)}", flush=True
-        )
-    print(f"\n{'kind':10} sets  false claims  found")
+        line = f"{i:3} {kind:10} {'; '.join(names) or 'nothing'}{'  FALSE' * bool(wrong)}"
+        print(line, file=out, flush=True)
+    print(f"\n{'kind':10} sets  false claims  found", file=out)
     for kind, (_, _, wanted) in KINDS.items():
         shown = "" if wanted is None else str(hit[kind])
-        print(f"{kind:10} {tried[kind]:4}  {false[kind]:12}  {shown:>5}")
-    print(f"\n{time.process_time() - started:.0f} CPU s")
+        print(f"{kind:10} {tried[kind]:4}  {false[kind]:12}  {shown:>5}", file=out)
+        right = None if wanted is None else hit[kind]
+        cells.append({"kind": kind, "sets": tried[kind], "false": false[kind], "right": right})
+    print(f"\n{time.process_time() - started:.0f} CPU s", file=out)
+    if options.json:
+        print(json.dumps({"cells": cells}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Data of known symmetry through ``isotropy discover FILE``, with no options: how many are right?
 
-    python benchmarks/known_symmetries.py --seed 1 [--only vectors,sets] [--jobs 2]
+    python benchmarks/known_symmetries.py --seed 1 [--only vectors,sets] [--jobs 2] [--json]
 
 Every task is written to a file as a user would have it, of the kinds that discovery looks at:
 vectors, blocks of vectors, sequences, sets, images, and of each some without symmetry. A line for
@@ -17,10 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -804,20 +806,22 @@ def verdict(known: Known, found: list[dict]) -> str:
 
 def run(
     chosen: dict[str, Known], seed: int, folder: Path, jobs: int, limit: float
-) -> Iterator[str]:
-    counts: dict[str, int] = {}
+) -> Iterator[dict[str, Any]]:
+    """A row for each task, in their order."""
 
-    def one(name: str) -> str:
+    def one(name: str) -> dict[str, Any]:
         said, seconds, error = discovered(write(name, chosen[name], seed, folder), limit)
-        result = "error" if error else verdict(chosen[name], said["findings"])
-        counts[result] = counts.get(result, 0) + 1
-        texts = [f"{f['group']:.40} | {f['name']:.70}" for f in said["findings"]]
-        told = error or "; ".join(texts) or "nothing"
-        return f"{result:7} {seconds:6.1f} s  {chosen[name].kind:9} {name:30} {told}"
+        return {
+            "task": name,
+            "kind": chosen[name].kind,
+            "result": "error" if error else verdict(chosen[name], said["findings"]),
+            "found": [f"{f['group']:.40} | {f['name']:.70}" for f in said["findings"]],
+            "error": error,
+            "seconds": round(seconds, 1),
+        }
 
     with ThreadPoolExecutor(jobs) as pool:
         yield from pool.map(one, chosen)
-    yield ", ".join(f"{n} {what}" for what, n in sorted(counts.items())) + f", of {len(chosen)}"
 
 
 def main() -> None:
@@ -827,14 +831,25 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--limit", type=float, default=300.0, help="seconds for each")
+    parser.add_argument("--json", action="store_true", help="print JSON; lines go to stderr")
     given = parser.parse_args()
+    out = sys.stderr if given.json else sys.stdout
     wanted = {word.strip() for word in given.only.split(",") if word.strip()}
     chosen = {n: t for n, t in TASKS.items() if not wanted or wanted & {n, t.kind}}
+    rows = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        for line in run(chosen, given.seed, folder, given.jobs, given.limit):
-            print(line, flush=True)
+        for row in run(chosen, given.seed, folder, given.jobs, given.limit):
+            rows.append(row)
+            found = row["error"] or "; ".join(row["found"]) or "nothing"
+            place = f"{row['seconds']:6.1f} s  {row['kind']:9} {row['task']:30}"
+            print(f"{row['result']:7} {place} {found}", file=out, flush=True)
+    counts = Counter(row["result"] for row in rows)
+    total = ", ".join(f"{n} {what}" for what, n in sorted(counts.items()))
+    print(f"{total}, of {len(rows)}", file=out)
+    if given.json:
+        print(json.dumps({"cells": rows, "counts": dict(sorted(counts.items()))}))
 
 
 if __name__ == "__main__":
