@@ -239,6 +239,9 @@ def test_attention_to_nothing_moves_nothing() -> None:
     torch.testing.assert_close(found[:, :, 1:], rows[:, :, :1].expand(-1, -1, 5, -1))
 
 
+@pytest.mark.skipif(
+    torch.__version__ < "2.12", reason="torch 2.11 cannot differentiate sampling twice"
+)
 def test_operations_without_forward_rules() -> None:
     """Sampling has none: it is differentiated twice in reverse."""
 

@@ -30,7 +30,7 @@ def lazy_names(
         room: The ``__name__`` of the package; its ``__init__.pyi`` imports each public name from
             the module that holds it.
         moved: Old names, separated by blanks, by the module that holds them now; ``old=new`` where
-            it has another name there. Nothing replaces those of a private module.
+            it has another name there, ``old>use`` where another name does what it did.
 
     Example:
         >>> find, _, names = lazy_names("isotropy.bases")
@@ -39,11 +39,11 @@ def lazy_names(
     """
     package = sys.modules[room]
     places = _imports((pkgutil.get_data(room, "__init__.pyi") or b"").decode())
-    old = {
-        name: (module, now or name)
-        for module, names in (moved or {}).items()
-        for name, _, now in (one.partition("=") for one in names.split())
-    }
+    old: dict[str, tuple[str, str, str]] = {}
+    for module, name in ((m, one) for m, names in (moved or {}).items() for one in names.split()):
+        name, _, use = name.partition(">")
+        name, _, now = name.partition("=")
+        old[name] = (module, now or name, use)
 
     def __getattr__(name: str, stacklevel: int = 3) -> object:
         if name in places:
@@ -51,7 +51,7 @@ def lazy_names(
             setattr(package, name, found)
             return found
         if name in old:
-            return with_warning(f"{room}.{name}", *old[name], stacklevel)
+            return with_warning(f"{room}.{name}", *old[name], stacklevel=stacklevel)
         if not name.startswith("_") and find_spec(f"{room}.{name}") is not None:
             return import_module(f"{room}.{name}")
         raise AttributeError(f"module {room!r} has no attribute {name!r}")
@@ -70,22 +70,21 @@ def _imports(stub: str) -> dict[str, str]:
     }
 
 
-def with_warning(old: str, module: str, name: str, stacklevel: int) -> object:
+def with_warning(old: str, module: str, name: str, use: str = "", *, stacklevel: int) -> object:
     """What an old name is now, with a warning that says so."""
     try:
         found: object = attrgetter(name)(import_module(module))
     except ModuleNotFoundError as error:
         if error.name != _PAPERS:
             raise
-        raise AttributeError(
+        raise ModuleNotFoundError(
             f"{old} is in {_PAPERS}, which is not installed: pip install ./papers, from a checkout "
             "of isotropy"
         ) from None
-    private = any(part.startswith("_") for part in module.split("."))
-    now = "part of how isotropy works inside" if private else f"{module}.{name}"
+    if not use and not any(part.startswith("_") for part in module.split(".")):
+        use = f"{module}.{name}"
+    instead = f"use {use}" if use else "it is part of how isotropy works inside"
     warnings.warn(
-        f"{old} is now {now}: the old name goes in version 0.2",
-        DeprecationWarning,
-        stacklevel=stacklevel,
+        f"{old} goes in version 0.2: {instead}", DeprecationWarning, stacklevel=stacklevel
     )
     return found

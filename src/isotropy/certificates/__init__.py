@@ -3,11 +3,13 @@
 from isotropy._run._lazy_names import lazy_names
 
 _MOVED = {
-    "isotropy.certificates._binomial_tail": "binomial_tail",
-    "isotropy.certificates._bounds": "KINDS finite_hypothesis mcallester",
-    "isotropy.certificates._catoni": "catoni",
+    "isotropy.certificates._binomial_tail": "binomial_tail>smallest_bound",
+    "isotropy.certificates._bounds": (
+        "KINDS finite_hypothesis>smallest_bound mcallester>smallest_bound"
+    ),
+    "isotropy.certificates._catoni": "catoni>smallest_bound",
     "isotropy.certificates._certify_findings": "CertifiedFinding",
-    "isotropy.certificates._kl_inverse": "kl_inverse",
+    "isotropy.certificates._kl_inverse": "kl_inverse>smallest_bound",
     "isotropy.certificates._price": "Price",
     "isotropy_papers.description_length": (
         "DescriptionLength description_length incompressible_below"

@@ -91,7 +91,10 @@ def examples(data: Any, classes: tuple[str, ...] | None = None) -> Examples:
         return _from_pair(*data)
     dataset = data if isinstance(data, Dataset) else load(data)
     if dataset.y is None:
-        raise ValueError(f"{dataset.source}: expected inputs with targets, got inputs alone")
+        raise ValueError(
+            f"{dataset.source}: expected inputs with targets, got inputs alone: --target NAME, or "
+            "load(file, target=NAME), says which column is the target"
+        )
     x, y = dataset.x.detach().cpu(), dataset.y.detach().cpu()
     if classes is None or dataset.classes is None:
         return Examples(x, y, dataset.classes)

@@ -83,7 +83,7 @@ class Goal:
         """What training lowers: cross entropy, or squared error in units of the scale."""
         if self.kind == "classification":
             return cross_entropy(outputs, targets)
-        return mse_loss(outputs, targets / self.scale)
+        return mse_loss(outputs, (targets / self.scale).to(outputs.dtype))
 
     def check(self, targets: Tensor) -> None:
         """Raise a ValueError unless the targets are of this kind."""

@@ -7,17 +7,15 @@ import typer
 
 from isotropy.cli._verbs import Answer, app, verb
 
-_KNOWN = {
-    "reproduce": (
-        "expected isotropy-papers, which brings this verb, got an isotropy without it; from a "
-        "checkout: pip install ./papers"
-    )
-}
+_PAPERS = (
+    "expected isotropy-papers beside isotropy, got isotropy alone: pip install ./papers, from a "
+    "checkout"
+)
 
 
 def add_other_verbs() -> None:
     """Import every module that brings a verb; where that fails, the verb says why."""
-    missing = dict(_KNOWN)
+    missing = {"reproduce": _PAPERS, "campaign": _PAPERS}
     for entry in entry_points(group="isotropy.verbs"):
         missing.pop(entry.name, None)
         try:

@@ -67,14 +67,7 @@ class CommonOptions:
         return generator(self.seed, self.device)
 
     def progress(self, description: str) -> "AbstractContextManager[ProgressCallback]":
-        """Open a progress bar for work that may be long.
-
-        Args:
-            description: what the work is, in a few words.
-
-        Returns:
-            A context manager that yields the callback to hand to the library.
-        """
+        """A progress bar of work so described: a context that yields the library's callback."""
         from isotropy._run import terminal_progress
 
         return terminal_progress(description, quiet=self.quiet)

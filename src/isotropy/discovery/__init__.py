@@ -7,7 +7,9 @@ _MOVED = {
     "isotropy.discovery._model_comparison": "ModelComparison",
     "isotropy.discovery._reading": "Reading=ShapeReading",
     "isotropy.discovery._soft_offer": "SoftOffer",
-    "isotropy.discovery._standardised": "HomogeneousModel StandardisedModel build_model",
+    "isotropy.discovery._standardised": (
+        "HomogeneousModel>Finding.model StandardisedModel>Finding.model build_model>Finding.model"
+    ),
     "isotropy.discovery.confirming._claim_test": "group_average holm",
     "isotropy.discovery.confirming._confirm_action": "ActionTest",
     "isotropy.discovery.confirming._orbit_average": "OrbitAverage",
@@ -42,7 +44,7 @@ _MOVED = {
     "isotropy.discovery.sharing._module_sharing": "ModuleSharingResult",
     "isotropy.discovery.sharing._partition_search": "cluster_values",
     "isotropy.discovery.sharing._relaxation": "Relaxed averaged",
-    "isotropy.discovery.transitions._discover_transitions": "discover_transitions",
+    "isotropy.discovery.transitions._discover_transitions": "discover_transitions>discover",
     "isotropy_papers.augerino": "Augerino",
     "isotropy_papers.augmentations": "Augmentation LearnedPermutations LearnedShifts",
     "isotropy_papers.fit_augerino": "AugerinoFit fit_augerino",

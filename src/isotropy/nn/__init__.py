@@ -4,7 +4,7 @@ from isotropy._run._lazy_names import lazy_names
 
 _MOVED = {
     "isotropy.nn._on_slices": "OnSlices",
-    "isotropy.nn._recorder": "LinearOperation",
+    "isotropy.nn._recorder": "LinearOperation>RecordedModule.note",
     "isotropy.nn._symmetric_network": "NetworkKind",
     "isotropy_papers.deep_ensemble": "DeepEnsemble",
     "isotropy_papers.group_linear": "GroupLinear",

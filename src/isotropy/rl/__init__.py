@@ -10,10 +10,10 @@ _MOVED = {
     "isotropy.rl": "described_symmetry=EnvironmentSymmetry.described",
     "isotropy.rl._dynamics_figures": "DynamicsError",
     "isotropy.rl._entry_layout": "EntryLayout",
-    "isotropy.rl._known_environments": "environment_symmetries",
+    "isotropy.rl._known_environments": "environment_symmetries>known_environments",
     "isotropy.rl._normalisation": "EquivariantScaler",
-    "isotropy.rl._parts": "Part slide",
-    "isotropy.rl._transformations": "Transformation world_turn",
+    "isotropy.rl._parts": "Part slide>vector",
+    "isotropy.rl._transformations": "Transformation world_turn>world_rotation",
     "isotropy_papers.transition_errors": (
         "group_images one_step_error rollout_error rollout_errors transition_equivariance_error"
     ),
