@@ -36,4 +36,4 @@ def test_without_the_papers_a_name_says_where_it_is(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(_lazy_names, "import_module", missing)
     with pytest.raises(ModuleNotFoundError, match=r"windy_pendulum is in isotropy_papers, .* pip"):
-        from isotropy.data import windy_pendulum  # noqa: F401
+        from isotropy.data import windy_pendulum  # type: ignore[attr-defined]  # noqa: F401
