@@ -53,7 +53,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _compared(url: str, folder: Path, workers: int) -> int:
-    from isotropy.discovery.search import SearchResult
+    from isotropy.search import SearchResult
 
     start = time.perf_counter()
     running = [_started(url) for _ in range(workers)]
@@ -85,7 +85,7 @@ def _started(storage: str) -> subprocess.Popen[bytes]:
 
 
 def _wait_until_all_train(url: str, workers: int) -> None:
-    from isotropy.discovery.search import SearchResult
+    from isotropy.search import SearchResult
 
     while True:
         time.sleep(1.0)
@@ -100,7 +100,7 @@ def _wait_until_all_train(url: str, workers: int) -> None:
 def _work(storage: str) -> None:
     import torch
 
-    from isotropy.discovery.search import GridChild, SearchSpace, Training, search_groups
+    from isotropy.search import GridChild, SearchSpace, Training, search_groups
     from isotropy_papers.grid_image_sets import g_mnist
 
     torch.set_num_threads(1)

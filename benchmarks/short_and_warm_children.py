@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from isotropy.discovery.search import GridChild, LatticeSearch, State, Training
+from isotropy.search import GridChild, LatticeSearch, State, Training
 from isotropy_papers import Settings
 from isotropy_papers._search_tables import grid_images, own_plan, stored_table
 from isotropy_papers.replay import replay

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
-
-from isotropy.cli import run
-from isotropy.discovery import Findings
 from isotropy.discovery.images import (
     _group_search_children,
     _image_group_search,
     _train_classifier,
 )
-from isotropy.discovery.search import GridChild, SearchResult
+from PIL import Image
+
+from isotropy.cli import run
+from isotropy.discovery import Findings
+from isotropy.search import GridChild, SearchResult
 
 NAMES = "horizontal flip, vertical scramble"
 

@@ -112,7 +112,7 @@ def test_another_search_is_not_gone_on_with(total, capsys):
 
 
 def test_an_interruption_keeps_what_is_sure_and_writes_the_report(total, monkeypatch, capsys):
-    from isotropy.discovery.permutations._permutation_claim import PermutationClaim
+    from isotropy.discovery.claims._permutation_claim import PermutationClaim
 
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt

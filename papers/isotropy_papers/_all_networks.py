@@ -8,7 +8,7 @@ from itertools import combinations
 
 import numpy as np
 
-from isotropy.discovery.search import SearchSpace, State
+from isotropy.search import SearchSpace, State
 
 
 @lru_cache(maxsize=64)

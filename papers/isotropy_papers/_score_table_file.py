@@ -12,8 +12,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from isotropy.discovery.search import SearchSpace, State
 from isotropy.run import bounded_json
+from isotropy.search import SearchSpace, State
 from isotropy_papers._all_networks import may_be_all_networks
 
 FORMAT = 1

@@ -30,7 +30,7 @@ def epsilon_results(id: str, base: str, settings: Settings, progress: ProgressCa
             and keeps searches.
         progress: Called before each search.
     """
-    from isotropy.discovery.search import DeepQ
+    from isotropy.search import DeepQ
 
     seeds = settings.or_else(seeds=20 if settings.full else 1)["seeds"]
     replays = Replays(settings, progress, published=True)

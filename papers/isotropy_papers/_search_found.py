@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from isotropy.discovery.search import State
 from isotropy.run import ProgressCallback
+from isotropy.search import State
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._search_published import CODE_ORDER
 from isotropy_papers._search_selection import (

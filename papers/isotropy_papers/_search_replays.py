@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from isotropy.discovery.search import SearchSpace, Strategy
 from isotropy.run import ProgressCallback
+from isotropy.search import SearchSpace, Strategy
 from isotropy_papers._experiment import Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import digest_of
@@ -113,7 +113,7 @@ def _best_epochs(table: ScoreTable) -> ScoreTable:
 
 
 def _searched(table: ScoreTable, strategy: str, seed: int, goal: float | None) -> dict[str, Any]:
-    from isotropy.discovery.search import DeepQ, strategy_of
+    from isotropy.search import DeepQ, strategy_of
     from isotropy_papers.replay import replay
 
     def made(space: SearchSpace, seed: int) -> Strategy:

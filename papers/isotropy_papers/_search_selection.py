@@ -26,7 +26,7 @@ def scores(table: ScoreTable, *, best_epoch: bool) -> tuple[Shares, Shares]:
         best_epoch: Take the epoch that is best on validation rows, in place of the last.
 
     Example:
-        >>> from isotropy.discovery.search import SearchSpace, State
+        >>> from isotropy.search import SearchSpace, State
         >>> space = SearchSpace((1, 8, 8), ("vertical flip",), ((4,),))
         >>> right = np.array([[[6, 9, 8]]])
         >>> table = ScoreTable("a", space, (State(),), right, right, 10, 10, np.ones(1), False)

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from isotropy.discovery.search import SearchSpace, State, Training
 from isotropy.groups import GRID_TRANSFORMATIONS
 from isotropy.run import ProgressCallback, Step
+from isotropy.search import SearchSpace, State, Training
 from isotropy_papers._experiment import Settings
 from isotropy_papers._image_sets import image_set
 from isotropy_papers.children_together import ChildrenTogether

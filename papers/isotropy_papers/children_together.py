@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from isotropy.bases import pair_orbits
-from isotropy.discovery.search import SearchSpace, State, Training
 from isotropy.nn import grid_sharing
+from isotropy.search import SearchSpace, State, Training
 
 _EVALUATED = 2500  # rows at once
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from isotropy.discovery.search import ByNetwork, ChildProposal, SearchSpace, State, Strategy
+from isotropy.search import ByNetwork, ChildProposal, SearchSpace, State, Strategy
 from isotropy_papers.score_table import ScoreTable
 
 _ROUNDING = 1e-9  # shares that are equal but for it are equal
@@ -199,7 +199,7 @@ def replay(
         ValueError: If there is no seed or no child, or a strategy asks for what is not tabulated.
 
     Example:
-        >>> from isotropy.discovery.search import strategy_of
+        >>> from isotropy.search import strategy_of
         >>> space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((4,),))
         >>> counts, sizes = np.array([70, 82, 79, 90]).reshape(4, 1, 1), np.full(4, 100)
         >>> states = tuple(space.states())

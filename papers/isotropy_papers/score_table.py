@@ -13,8 +13,8 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import save
 
-from isotropy.discovery.search import ChildProposal, SearchSpace, State
 from isotropy.run import atomic_write
+from isotropy.search import ChildProposal, SearchSpace, State
 from isotropy_papers._all_networks import check_all_networks, network_numbers
 from isotropy_papers._score_table_file import FORMAT, table_parts
 

@@ -10,10 +10,10 @@ import pytest
 from scipy import stats
 
 from idx_files import write_idx
-from isotropy.discovery.search import SearchSpace, State
 from isotropy.groups import GRID_TRANSFORMATIONS, GridTransformation
 from isotropy.nn import GridNetwork
 from isotropy.run import Step
+from isotropy.search import SearchSpace, State
 from isotropy_papers import Result, Settings, _search_tables, experiment
 from isotropy_papers._search_published import CODE_ORDER, TABLE_4, TABLE_5, TABLE_9, groups_of
 from isotropy_papers._search_selection import (

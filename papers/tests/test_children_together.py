@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from isotropy.discovery.search import SearchSpace, State, Training
 from isotropy.nn import GridNetwork
+from isotropy.search import SearchSpace, State, Training
 from isotropy_papers.children_together import ChildrenTogether, Weights
 
 SPACE = SearchSpace((2, 8, 8), ("rotation", "horizontal flip", "left vertical scramble"), ((4, 4),))

@@ -19,7 +19,7 @@ from isotropy.discovery.generators import (
     snap,
     snap_affine,
 )
-from isotropy.discovery.generators._charts import chart_of_columns
+from isotropy.discovery.proposing.generators._charts import chart_of_columns
 from isotropy.run import Step
 from isotropy_papers import Settings, experiment
 from isotropy_papers import planted as bench_module

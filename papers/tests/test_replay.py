@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from isotropy.discovery.search import ChildProposal, SearchSpace, strategy_of
+from isotropy.search import ChildProposal, SearchSpace, strategy_of
 from isotropy_papers.replay import replay
 from isotropy_papers.score_table import ScoreTable
 

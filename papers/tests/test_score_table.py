@@ -8,7 +8,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from isotropy.discovery.search import ChildProposal, SearchSpace, State
+from isotropy.search import ChildProposal, SearchSpace, State
 from isotropy_papers._all_networks import rules
 from isotropy_papers.score_table import ScoreTable
 

@@ -484,7 +484,7 @@ _ON_FILES = (_cut, _gone, _link_out, _folder_instead, _other_file)
 
 def signed(folder: Path) -> None:
     """Make weights belong to what is in the folder, as whoever damages it could."""
-    from isotropy.discovery._finding_files import fingerprint
+    from isotropy.discovery.telling._finding_files import fingerprint
 
     for path in folder.rglob("*.safetensors"):
         raw = _read(path.with_name("finding.json"))

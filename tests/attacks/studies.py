@@ -25,7 +25,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save
 
-from isotropy.discovery.search import SearchResult, search_groups
+from isotropy.search import SearchResult, search_groups
 from isotropy_papers.score_table import ScoreTable
 
 HONEST = Path(__file__).parents[1] / "honest" / "studies"

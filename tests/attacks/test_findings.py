@@ -23,7 +23,7 @@ from attacks.findings import (
 from attacks.findings_by_hand import FIRST, HAND_MADE, changed
 from isotropy.cli import run
 from isotropy.discovery import Finding, Findings
-from isotropy.discovery._model_limits import require_modest
+from isotropy.discovery.modelling._model_limits import require_modest
 from isotropy.groups import S, parse_group
 from isotropy.report import finding_page
 from isotropy.reps import Scalar, Symmetry, V

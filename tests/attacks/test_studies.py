@@ -14,14 +14,14 @@ import optuna
 import pytest
 
 from attacks import studies
-from isotropy.discovery.images._group_search_space import group_space
-from isotropy.discovery.search import (
+from isotropy.discovery.proposing.layer_groups._group_search_space import group_space
+from isotropy.search import (
     SearchResult,
     SearchSpace,
     _checked_file,
     _space_description,
 )
-from isotropy.discovery.search._database import opened
+from isotropy.search._database import opened
 
 # Whose harm shows only once somebody starts from them.
 LATE = "weights that are not numbers"
@@ -127,7 +127,7 @@ def test_the_process_that_looks_at_a_file_knows_nothing_else(tmp_path, monkeypat
     monkeypatch.setattr(_checked_file, "_BEGIN", f"{_checked_file._BEGIN}\n{end}")
     studies.read(path)
     imported = names.read_text().split()
-    assert "isotropy.discovery.search._study_check" in imported
+    assert "isotropy.search._study_check" in imported
     assert not {"torch", "numpy", "optuna", "sqlalchemy", "pickle", "site"} & set(imported)
 
 

@@ -12,23 +12,23 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from isotropy.discovery.images import (
+    _group_search_children,
+    _image_group_search,
+    _train_classifier,
+)
 from sympy.combinatorics import Permutation, PermutationGroup
 from torch import Tensor
 
 from discovery.pieces import Step, build_model, json_text
 from isotropy.certificates._finding_networks import CannotCertify, networks_for
 from isotropy.discovery import DiscoverOptions, Findings, discover
-from isotropy.discovery.images import (
-    _group_search_children,
-    _image_group_search,
-    _train_classifier,
-)
-from isotropy.discovery.images._group_search_claims import LayerGroupClaim
-from isotropy.discovery.images._group_search_space import group_space
-from isotropy.discovery.search import ChildProposal, GridChild, SearchResult, SearchSpace, State
-from isotropy.discovery.search._search_result import ScoredChild
+from isotropy.discovery.claims._layer_group_claim import LayerGroupClaim
+from isotropy.discovery.proposing.layer_groups._group_search_space import group_space
 from isotropy.groups import GRID_TRANSFORMATIONS, parse_group
 from isotropy.report import finding_page
+from isotropy.search import ChildProposal, GridChild, SearchResult, SearchSpace, State
+from isotropy.search._search_result import ScoredChild
 
 SIDE = 8
 NAMES = ("rotation", "horizontal flip", "vertical scramble")

@@ -7,16 +7,16 @@ import json
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
-
-from discovery.pieces import ImageData, discover_images, json_text
-from isotropy.data import load
-from isotropy.discovery import DiscoverOptions, Findings, discover
 from isotropy.discovery.images import (
     _image_predictors,
     _layer_claims,
     _train_classifier,
 )
+from torch import Tensor
+
+from discovery.pieces import ImageData, discover_images, json_text
+from isotropy.data import load
+from isotropy.discovery import DiscoverOptions, Findings, discover
 from isotropy.report import finding_page
 
 SIDE = 4

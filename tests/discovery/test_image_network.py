@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from isotropy.discovery.images import _image_search
 
 from discovery.pieces import (
     SHIFTS,
@@ -19,11 +20,10 @@ from discovery.pieces import (
     usual_motions,
 )
 from isotropy.data import load
-from isotropy.discovery.images import _image_search
-from isotropy.discovery.images._image_network import ImageNetwork
-from isotropy.discovery.images._image_predictors import FittedPredictor, channel_units, rivals
-from isotropy.discovery.images._layer_claims import LayerProposals
-from isotropy.discovery.images._train_classifier import outputs_of
+from isotropy.discovery.claims._layer_claim import LayerProposals
+from isotropy.discovery.predictors._image_network import ImageNetwork
+from isotropy.discovery.predictors._image_predictors import FittedPredictor, channel_units, rivals
+from isotropy.discovery.predictors._train_classifier import outputs_of
 from isotropy.groups import p4m
 
 FREE = ["factored", "conv"]

@@ -7,6 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from isotropy.discovery.images import (
+    _image_models,
+    _image_predictors,
+    _image_search,
+    _train_classifier,
+)
 
 from discovery.pieces import (
     ImageData,
@@ -19,14 +25,8 @@ from discovery.pieces import (
     usual_motions,
 )
 from isotropy.data import load
-from isotropy.discovery.images import (
-    _image_models,
-    _image_predictors,
-    _image_search,
-    _train_classifier,
-)
-from isotropy.discovery.images._image_shapes import image_shape, target_shape
-from isotropy.discovery.images._moved_support import distinguishability
+from isotropy.discovery.predictors._moved_support import distinguishability
+from isotropy.discovery.reading._image_shapes import image_shape, target_shape
 
 
 @pytest.fixture(autouse=True)

@@ -24,9 +24,9 @@ from discovery.pieces import (
 )
 from isotropy.data import load
 from isotropy.discovery import DiscoverOptions, Finding, Findings, discover
-from isotropy.discovery._near_claims import soft_offer
-from isotropy.discovery._soft_model import fit_soft_model
-from isotropy.discovery._symmetric_model import FitDraws, fit_symmetric_model
+from isotropy.discovery.modelling._near_claims import soft_offer
+from isotropy.discovery.modelling._soft_model import fit_soft_model
+from isotropy.discovery.modelling._symmetric_model import FitDraws, fit_symmetric_model
 from isotropy.equivariance import equivariance_error
 from isotropy.groups import S
 from isotropy.nn import PathSum
@@ -70,7 +70,7 @@ def test_a_symmetry_broken_by_a_fifth_is_offered_as_a_soft_model(broken):
 
 def test_the_comparison_is_of_the_models_on_the_rows_held_out(broken):
     from isotropy._run import generator as make_generator
-    from isotropy.discovery.confirming._splits import three_way_split
+    from isotropy.discovery.reading._splits import three_way_split
 
     x, y = length_and_slope(0, 300, 6, broken=0.2)
     order = torch.randperm(300, generator=make_generator(0))  # as rows are taken
@@ -178,7 +178,7 @@ def test_being_as_good_as_the_free_predictor_is_not_enough(monkeypatch):
         compared.append(compare_soft(*losses, **options))
         return compared[-1]
 
-    monkeypatch.setattr("isotropy.discovery._near_claims.compare_soft", kept)
+    monkeypatch.setattr("isotropy.discovery.modelling._near_claims.compare_soft", kept)
     found = discover(x, y, methods="permutations")
     assert len(found) == 0
     assert found.nearly == ()
@@ -345,7 +345,7 @@ def test_predicting_with_a_soft_model_that_is_not_there_is_refused():
 
 
 def test_a_continuous_symmetry_is_offered_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("isotropy.discovery.generators._continuous_model._CHANNELS", 64)
+    monkeypatch.setattr("isotropy.discovery.modelling._continuous_model._CHANNELS", 64)
     # in two dimensions a kernel is as good as any soft model
 
     def nothing(rows):

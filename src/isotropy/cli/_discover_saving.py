@@ -71,9 +71,9 @@ def fingerprint(data: "Dataset | Transitions", options: Mapping[str, Any]) -> st
 
 def saved_search(folder: Path, mark: str) -> "Findings | None":
     """What an earlier search with the same data and options found; None where it was stopped."""
+    from isotropy._run._json_fields import flag, record, text, whole
     from isotropy.discovery import Findings
-    from isotropy.discovery._finding_files import checked, read_json
-    from isotropy.discovery._json_fields import flag, record, text, whole
+    from isotropy.discovery.telling._finding_files import checked, read_json
 
     try:
         given = read_json(folder, _SEARCH, "a search")

@@ -82,7 +82,7 @@ def _tried_lines(findings: "Findings") -> Iterator[str]:
 def _tried(one: "str | Mapping[str, Any]") -> str:
     if isinstance(one, str):
         return one
-    from isotropy.discovery._finding import shown_p_value
+    from isotropy.discovery.telling._finding import shown_p_value
 
     effect = one.get("effect")
     cost = ""

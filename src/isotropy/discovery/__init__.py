@@ -3,33 +3,33 @@
 from isotropy._run._lazy_names import lazy_names
 
 _MOVED = {
-    "isotropy.discovery._data_layout": "Layout=RowLayout",
-    "isotropy.discovery._model_comparison": "ModelComparison",
-    "isotropy.discovery._reading": "Reading=ShapeReading",
-    "isotropy.discovery._soft_offer": "SoftOffer",
-    "isotropy.discovery._standardised": (
+    "isotropy.discovery.reading._row_layout": "Layout=RowLayout",
+    "isotropy.discovery.modelling._model_comparison": "ModelComparison",
+    "isotropy.discovery.reading._shape_reading": "Reading=ShapeReading",
+    "isotropy.discovery.modelling._soft_offer": "SoftOffer",
+    "isotropy.discovery.modelling._standardised": (
         "HomogeneousModel>Finding.model StandardisedModel>Finding.model build_model>Finding.model"
     ),
-    "isotropy.discovery.confirming._claim_test": "group_average holm",
-    "isotropy.discovery.confirming._confirm_action": "ActionTest",
-    "isotropy.discovery.confirming._orbit_average": "OrbitAverage",
-    "isotropy.discovery.confirming._soft_comparison": "SoftComparison",
-    "isotropy.discovery.confirming._splits": "three_way_split",
+    "isotropy.discovery.testing._claim_test": "group_average holm",
+    "isotropy.discovery.testing._confirm_action": "ActionTest",
+    "isotropy.discovery.testing._orbit_average": "OrbitAverage",
+    "isotropy.discovery.testing._soft_comparison": "SoftComparison",
+    "isotropy.discovery.reading._splits": "three_way_split",
     "isotropy.discovery.generators": (
         "ClassResult GeneratorFindings SnappedAlgebra find_constraints null_spaces snap snap_affine"
     ),
-    "isotropy.discovery.generators._action_class": "ActionClass action_class",
-    "isotropy.discovery.generators._column_blocks": "ColumnBlocks blocks_from_names",
-    "isotropy.discovery.generators._data_constraints": "DataConstraints",
-    "isotropy.discovery.generators._resampled_null_space": "NullSpace",
-    "isotropy.discovery.generators._smooth_fit": "SmoothFit fit_smooth",
+    "isotropy.discovery.proposing.generators._action_class": "ActionClass action_class",
+    "isotropy.discovery.proposing.generators._column_blocks": "ColumnBlocks blocks_from_names",
+    "isotropy.discovery.proposing.generators._data_constraints": "DataConstraints",
+    "isotropy.discovery.proposing.generators._resampled_null_space": "NullSpace",
+    "isotropy.discovery.predictors._smooth_fit": "SmoothFit fit_smooth",
     "isotropy.discovery.layerwise": (
         "LayerType LayerwiseResult layer_table layer_types learn_layers"
     ),
     "isotropy.discovery.layerwise._layerwise_result": "LayerShares",
     "isotropy.discovery.naming": "SharingName automorphisms name_sharing",
     "isotropy.discovery.naming._automorphisms": "Automorphisms",
-    "isotropy.discovery.search": (
+    "isotropy.search": (
         "DeepQ GridChild LatticeSearch SearchResult SearchSpace State Training search_groups"
     ),
     "isotropy.discovery.sharing": (
@@ -44,7 +44,9 @@ _MOVED = {
     "isotropy.discovery.sharing._module_sharing": "ModuleSharingResult",
     "isotropy.discovery.sharing._partition_search": "cluster_values",
     "isotropy.discovery.sharing._relaxation": "Relaxed averaged",
-    "isotropy.discovery.transitions._discover_transitions": "discover_transitions>discover",
+    "isotropy.discovery.proposing.transitions._discover_transitions": (
+        "discover_transitions>discover"
+    ),
     "isotropy_papers.augerino": "Augerino",
     "isotropy_papers.augmentations": "Augmentation LearnedPermutations LearnedShifts",
     "isotropy_papers.fit_augerino": "AugerinoFit fit_augerino",

@@ -18,8 +18,14 @@ from isotropy._run._moved_keywords import moved_keywords
 from isotropy._run._terminal_text import plain_names
 from isotropy.data import Dataset, Transitions
 from isotropy.discovery._discover_options import DiscoverOptions
-from isotropy.discovery._findings import Findings
-from isotropy.discovery._methods import (
+from isotropy.discovery._positions import PositionOptions, PositionSearch
+from isotropy.discovery.predictors._free_predictor import Task
+from isotropy.discovery.proposing.generators._generator_search import Blocks
+from isotropy.discovery.proposing.images._discover_images import discover_images
+from isotropy.discovery.proposing.layer_groups._image_group_search import discover_groups
+from isotropy.discovery.proposing.transitions._discover_transitions import discover_transitions
+from isotropy.discovery.reading._image_data import ImageData
+from isotropy.discovery.reading._methods import (
     METHODS,
     Method,
     known_methods,
@@ -27,17 +33,11 @@ from isotropy.discovery._methods import (
     refuse_search_options,
     suiting_methods,
 )
-from isotropy.discovery._plan import Plan
-from isotropy.discovery._positions import PositionOptions, PositionSearch
-from isotropy.discovery._reading import ShapeReading, read_shape
-from isotropy.discovery._task_data import TaskData, as_dataset
-from isotropy.discovery.confirming._free_predictor import Task
-from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.generators._generator_search import Blocks
-from isotropy.discovery.images._discover_images import discover_images
-from isotropy.discovery.images._image_data import ImageData
-from isotropy.discovery.images._image_group_search import discover_groups
-from isotropy.discovery.transitions._discover_transitions import discover_transitions
+from isotropy.discovery.reading._plan import Plan
+from isotropy.discovery.reading._shape_reading import ShapeReading, read_shape
+from isotropy.discovery.reading._splits import three_way_split
+from isotropy.discovery.reading._task_data import TaskData, as_dataset
+from isotropy.discovery.telling._findings import Findings
 
 _MOST_ROWS = 20_000
 _FEWEST_OF_CLASS = 10

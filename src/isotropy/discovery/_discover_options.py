@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from isotropy._run import ProgressCallback
-from isotropy.discovery.confirming._free_predictor import Task
+from isotropy.discovery.predictors._free_predictor import Task
 
 
 @dataclass(frozen=True)

@@ -11,30 +11,43 @@ import numpy as np
 from torch import nn
 
 from isotropy._run import Patience, ProgressCallback, Step
-from isotropy.discovery._beside_permutations import leave_out
-from isotropy.discovery._finding import Finding
-from isotropy.discovery._findings import Findings
-from isotropy.discovery._ignored_positions import ignored_positions
-from isotropy.discovery._near_claims import NearClaim, offered, standing
-from isotropy.discovery._predictor_notes import predictor_notes
-from isotropy.discovery._task_data import TaskData
-from isotropy.discovery._worth import Refit, with_curve, with_worth
-from isotropy.discovery.confirming._claim_test import ClaimTest
-from isotropy.discovery.confirming._free_predictor import FreePredictor
-from isotropy.discovery.confirming._splits import three_way_split
-from isotropy.discovery.generators._continuous import ContinuousClaims, TestedClaim, corrected
-from isotropy.discovery.generators._continuous_model import fit_continuous_model
-from isotropy.discovery.generators._generator_search import Blocks, CannotTell, GeneratorOptions
-from isotropy.discovery.generators._smooth_predictor import smooth_predictor
-from isotropy.discovery.naming._pair_group import PairGroup
-from isotropy.discovery.permutations._confirmed_groups import ConfirmedGroups
-from isotropy.discovery.permutations._permutation_claim import (
+from isotropy.discovery.claims._permutation_claim import (
     PermutationClaim,
     confirm_permutations,
     near_permutations,
     tried_line,
 )
-from isotropy.discovery.permutations._proposals import GroupProposal, Proposals, largest, propose
+from isotropy.discovery.modelling._continuous_model import fit_continuous_model
+from isotropy.discovery.modelling._near_claims import NearClaim, offered, standing
+from isotropy.discovery.modelling._worth import Refit, with_curve, with_worth
+from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.discovery.predictors._free_predictor import FreePredictor
+from isotropy.discovery.predictors._predictor_notes import predictor_notes
+from isotropy.discovery.predictors._smooth_predictor import smooth_predictor
+from isotropy.discovery.proposing.generators._continuous import (
+    ContinuousClaims,
+    TestedClaim,
+    corrected,
+)
+from isotropy.discovery.proposing.generators._generator_search import (
+    Blocks,
+    CannotTell,
+    GeneratorOptions,
+)
+from isotropy.discovery.proposing.permutations._ignored_positions import ignored_positions
+from isotropy.discovery.proposing.permutations._proposals import (
+    GroupProposal,
+    Proposals,
+    largest,
+    propose,
+)
+from isotropy.discovery.reading._splits import three_way_split
+from isotropy.discovery.reading._task_data import TaskData
+from isotropy.discovery.telling._finding import Finding
+from isotropy.discovery.telling._findings import Findings
+from isotropy.discovery.testing._beside_permutations import leave_out
+from isotropy.discovery.testing._claim_test import ClaimTest
+from isotropy.discovery.testing._confirmed_groups import ConfirmedGroups
 
 # a predictor of the other kind is taken where it leaves so much less
 _BETTER = 1.05

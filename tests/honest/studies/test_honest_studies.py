@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from isotropy.discovery.search import SearchResult
+from isotropy.search import SearchResult
 from isotropy_papers.score_table import ScoreTable
 
 FOLDER = Path(__file__).parent

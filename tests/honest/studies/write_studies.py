@@ -19,7 +19,7 @@ import numpy as np
 import optuna
 import torch
 
-from isotropy.discovery.search import (
+from isotropy.search import (
     GridChild,
     LatticeSearch,
     SearchResult,

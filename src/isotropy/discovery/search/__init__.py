@@ -1,16 +1,20 @@
-"""Searching for the set of groups whose network does best."""
+"""The old place of ``isotropy.search``: its names work until version 0.2, and warn."""
 
 from isotropy._run._lazy_names import lazy_names
 
 _MOVED = {
-    "isotropy.discovery.search": "Proposal=ChildProposal",
-    "isotropy.discovery.search._child": "Child",
-    "isotropy.discovery.search._random_search": "RandomSearch>strategy_of",
-    "isotropy.discovery.search._rewards": "bounded_reward published_reward",
-    "isotropy.discovery.search._search_groups": "child_seed",
-    "isotropy.discovery.search._search_result": "Origin ScoredChild",
-    "isotropy.discovery.search._strategies": "STRATEGIES",
-    "isotropy.discovery.search._tpe": "TPE>strategy_of",
+    "isotropy.search": (
+        "ByNetwork ChildProposal DeepQ DeepQOptions GridChild LatticeSearch SearchResult "
+        "SearchSpace State Strategy StrategySampler Trained Training search_groups strategy_of "
+        "Proposal=ChildProposal"
+    ),
+    "isotropy.search._child": "Child",
+    "isotropy.search._random_search": "RandomSearch>strategy_of",
+    "isotropy.search._rewards": "bounded_reward published_reward",
+    "isotropy.search._search_groups": "child_seed",
+    "isotropy.search._search_result": "Origin ScoredChild",
+    "isotropy.search._strategies": "STRATEGIES",
+    "isotropy.search._tpe": "TPE>strategy_of",
     "isotropy_papers.children_together": "ChildrenTogether",
     "isotropy_papers.replay": "Needed Replay ReplayedSearch replay",
     "isotropy_papers.score_table": "ScoreTable",

@@ -1,0 +1,1 @@
+"""What may be claimed, one file for each kind of symmetry."""

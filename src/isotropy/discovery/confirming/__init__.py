@@ -1,1 +1,0 @@
-"""A claim is a test: splits, a predictor free of symmetry, and what a symmetry costs."""

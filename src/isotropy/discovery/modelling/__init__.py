@@ -1,0 +1,1 @@
+"""Models of what is confirmed: strict, soft, and beside a free one."""

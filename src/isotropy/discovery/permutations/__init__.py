@@ -1,1 +1,0 @@
-"""Permutation symmetries of a task: where proposals come from."""

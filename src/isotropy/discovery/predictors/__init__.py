@@ -1,0 +1,1 @@
+"""Predictors free of symmetry, and smooth ones, that claims are held against."""

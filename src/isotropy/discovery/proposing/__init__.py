@@ -1,0 +1,1 @@
+"""What data suggest, one folder for each kind of symmetry."""

@@ -1,0 +1,1 @@
+"""Continuous symmetry: generators from data, and the exact Lie algebra near them."""

@@ -1,0 +1,154 @@
+"""The nearest space of matrices that is closed under brackets.
+
+For an orthonormal basis X_i the residual is R_ij, the part of [X_i, X_j] outside the span. Moved by
+Y_i orthogonal to the span, it changes by
+
+    P⊥([Y_i, X_j] + [X_i, Y_j]) - Σ_k c_ij^k Y_k,    [X_i, X_j] = Σ_k c_ij^k X_k + R_ij,
+
+the coboundary of a 1-cochain of the algebra in gl(d) modulo the algebra. Its second cohomology
+vanishes for semisimple algebras, so that least squares steps converge quadratically, and nearby
+algebras are conjugate (Nijenhuis and Richardson 1967). Damping by the size of the residual keeps
+steps short along the directions that only conjugate.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from isotropy.discovery.proposing.generators._spans import Array, rows_of
+from isotropy.groups import orthonormal_span
+
+_CLOSED = 1e-13  # residual that is rounding error
+_STEPS = 30
+_PATIENCE = 3  # steps that must halve the residual, as each does near a Lie algebra
+_INNER_STEPS = 60
+_FEW_ELEMENTS, _PAIRS = 48, 1500
+# |[A, B]| ≤ √2 |A| |B|: what a turn of the basis by a small angle adds to a bracket at most
+_BRACKET_OF_ERROR = 3.0 * math.sqrt(2.0)
+
+
+def closure_error(basis: Array) -> float:
+    """Root mean square of the part of [X_i, X_j] outside the span, for X_i orthonormal, i ≠ j.
+
+    It does not depend on the choice of the orthonormal basis.
+
+    Example:
+        >>> shears = np.array([[[0.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]])
+        >>> round(closure_error(shears), 6)  # the bracket is diag(1, -1)
+        1.414214
+    """
+    count = len(basis)
+    if count < 2:
+        return 0.0
+    if count > _FEW_ELEMENTS:
+        return _sampled_closure_error(basis)
+    residual, _ = _residual(basis)
+    return float(np.linalg.norm(residual) / np.sqrt(count * (count - 1)))
+
+
+def _sampled_closure_error(basis: Array) -> float:
+    """The same for brackets of random pairs: of many elements they all would take long."""
+    rng = np.random.default_rng(0)
+    i, j = rng.integers(len(basis), size=(2, _PAIRS))
+    i, j = i[i != j], j[i != j]
+    brackets = basis[i] @ basis[j] - basis[j] @ basis[i]
+    rows = rows_of(basis)
+    flat = rows_of(brackets)
+    outside = flat - (flat @ rows.T) @ rows
+    return float(np.linalg.norm(outside) / np.sqrt(len(i)))
+
+
+def may_be_closed(basis: Array, error: float) -> bool:
+    """Whether brackets leave the span by no more than those of a Lie algebra within the error.
+
+    Example:
+        >>> shears = np.array([[[0.0, 1.0], [0.0, 0.0]], [[0.0, 0.0], [1.0, 0.0]]])
+        >>> may_be_closed(shears, 0.1)
+        False
+    """
+    return closure_error(basis) <= _BRACKET_OF_ERROR * error * (1.0 + error)
+
+
+def closed_near(basis: Array, *, affine: bool = False) -> Array | None:
+    """An orthonormal basis of a Lie algebra near a span, by damped Gauss-Newton steps.
+
+    Args:
+        basis: An orthonormal basis, of shape (D, d, d).
+        affine: Whether the last rows are zero and stay so: affine maps in homogeneous coordinates.
+
+    Returns:
+        A basis of the same shape, closed to rounding error, or None where the steps stall.
+    """
+    residual, constants = _residual(basis)
+    size = float(np.linalg.norm(residual))
+    sizes = [size]
+    damping = 1.0
+    free = np.ones(basis.shape[1:])
+    free[-1] = 0.0 if affine else 1.0
+    for _ in range(_STEPS):
+        if size <= _CLOSED * len(basis):
+            return basis
+        step = _step(basis, residual, constants, damping * size**2, free)
+        trial = orthonormal_span(basis + step, 0.0)
+        new_residual, new_constants = _residual(trial)
+        new_size = float(np.linalg.norm(new_residual))
+        if new_size < size:
+            basis, residual, constants, size = trial, new_residual, new_constants, new_size
+            damping = max(damping / 4.0, 1e-3)
+        else:
+            damping *= 8.0
+        sizes.append(size)
+        if len(sizes) > _PATIENCE and size > 0.5 * sizes[-1 - _PATIENCE]:
+            break
+    return basis if size <= 100 * _CLOSED * len(basis) else None
+
+
+def _brackets(left: Array, right: Array) -> Array:
+    commutators: Array = left[:, None] @ right[None] - right[None] @ left[:, None]
+    return commutators
+
+
+def _residual(basis: Array) -> tuple[Array, Array]:
+    """R_ij and the structure constants c_ij^k."""
+    commutators = _brackets(basis, basis)
+    constants = np.tensordot(commutators, basis, ((2, 3), (1, 2)))
+    return commutators - np.tensordot(constants, basis, 1), constants
+
+
+def _step(basis: Array, residual: Array, constants: Array, damping: float, free: Array) -> Array:
+    """The Y that solves (JᵀJ + damping) Y = -Jᵀ R, by conjugate gradients."""
+    rows = rows_of(basis)
+    transposed = basis.transpose(0, 2, 1)
+
+    def outside(y: Array) -> Array:
+        flat = y.reshape(-1, rows.shape[1])
+        kept: Array = (flat - (flat @ rows.T) @ rows).reshape(y.shape)
+        return kept
+
+    def forward(y: Array) -> Array:
+        moved = _brackets(y, basis)
+        change: Array = outside(moved - moved.swapaxes(0, 1)) - np.tensordot(constants, y, 1)
+        return change
+
+    def adjoint(w: Array) -> Array:
+        w = outside(w)
+        pulled = 2.0 * (w @ transposed[None] - transposed[None] @ w).sum(1)
+        change = outside(pulled - np.tensordot(constants, w, ((0, 1), (0, 1))))
+        return free * change
+
+    y = np.zeros_like(basis)
+    rest = -adjoint(residual)
+    direction, square = rest, float((rest**2).sum())
+    target = square * min(1e-2, float(np.linalg.norm(residual))) ** 2
+    for _ in range(_INNER_STEPS):
+        if square <= target or square == 0.0:
+            break
+        image = adjoint(forward(direction)) + damping * direction
+        length = square / float((direction * image).sum())
+        y = y + length * direction
+        rest = rest - length * image
+        previous, square = square, float((rest**2).sum())
+        direction = rest + square / previous * direction
+    return y

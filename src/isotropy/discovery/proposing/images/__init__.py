@@ -1,0 +1,1 @@
+"""Motions of images, and layers that commute with them."""

@@ -1,0 +1,1 @@
+"""Sets of groups that hidden layers may commute with."""

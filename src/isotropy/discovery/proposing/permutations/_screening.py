@@ -1,0 +1,203 @@
+"""What symmetries cost a predictor, on rows that it was not fitted to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from isotropy._run import generator as make_generator
+from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.discovery.predictors._free_predictor import held_out_rows, sample_losses
+from isotropy.discovery.proposing.permutations._random_costs import chance_of_cost, orbits_of_pairs
+from isotropy.discovery.reading._task_data import TaskData
+from isotropy.discovery.testing._average_test import average_test
+from isotropy.discovery.testing._claim_test import SMALLEST_SAMPLE, ClaimTest
+
+_ELEMENTS = 24
+_MOST_ROWS = 600
+_HELD_OUT = 0.3
+# the least cost that a predictor can be trusted to tell from none: half of what it leaves, but no
+# less than the first of these shares and no more than the second
+_FINEST, _RESOLUTION = 1e-5, 0.01
+# of what each of many positions does on average, which is 2/n: one that does less is ignored
+_LITTLE = 0.5
+
+
+class Screening:
+    """A free predictor fitted to most rows, and what symmetries cost on the others.
+
+    Attributes:
+        free: The predictor.
+    """
+
+    def __init__(self, data: TaskData, margin: float, seed: int) -> None:
+        self.margin = margin
+        self.rng = make_generator(seed)
+        rest, held = held_out_rows(
+            len(data.x), _HELD_OUT, data.groups, self.rng, least=SMALLEST_SAMPLE
+        )
+        fitted = data.rows(rest)
+        self.data = data.rows(held[:_MOST_ROWS])
+        self.free = fitted.free_predictor(seed)
+        self._last: tuple[PairGroup, ClaimTest] | None = None
+        with torch.no_grad():
+            self._predicted = self.free.predict(self.data.x)
+            self._free = self._losses(self._predicted)
+            constant = self.free.constant.expand(len(self.data.x), -1)
+            self._constant = self._losses(constant)
+        self._learned = float((self._constant - self._free).mean())
+
+    def cost(self, group: PairGroup) -> float:
+        """What averaging over a group costs, as a share of what can be learned.
+
+        The gain of evening out errors is not counted (``average_test``).
+        """
+        effect = self._test(group).effect
+        return inf if np.isnan(effect) else effect
+
+    @torch.no_grad()
+    def swap_costs(self, *, outputs: bool) -> NDArray[np.float64]:
+        """What swapping two positions costs, as a share of what each of the two does.
+
+        With d = (f − f∘swap)/2 it is E[(y − f + d) d], which errors of f do not change, over
+        the mean square of how f changes where the two are exchanged between rows.
+
+        Returns:
+            Shape ``(n, n)``, zero on the diagonal. Two unrelated positions cost about 1/4.
+        """
+        a = self.data.arrangement
+        n = a.inputs
+        rows = self.data.rows(np.arange(len(self.data.x))[: _swap_rows(n)])
+        x = rows.x.unflatten(1, (a.channels, n))
+        before = self.free.predict(rows.x)
+        left = _numbers(rows) - _values(before, rows)
+        order = torch.randperm(len(x), generator=self.rng)
+        weights = np.empty(n)
+        for i in range(n):
+            changed = x.clone()
+            changed[:, :, i] = x[order][:, :, i]
+            moved = _values(self.free.predict(changed.flatten(1)), rows)
+            weights[i] = float((moved - _values(before, rows)).square().sum())
+        costs = np.zeros((n, n))
+        for i in range(n):
+            for j in range(i):
+                swap = torch.arange(n)
+                swap[[i, j]] = swap[[j, i]]
+                moved = self.free.predict(x[:, :, swap].flatten(1))
+                if outputs:
+                    moved = moved.unflatten(1, (a.output_channels, n))[:, :, swap].flatten(1)
+                apart = (_values(before, rows) - _values(moved, rows)) / 2
+                whole = max(weights[i] + weights[j], 1e-300)
+                costs[i, j] = costs[j, i] = float(((left + apart) * apart).sum()) / whole
+        return costs
+
+    def ignored(self) -> tuple[int, ...]:
+        """Positions of the input whose values can be exchanged between rows at no cost.
+
+        Where many positions say the same, none of them is missed by itself: those that matter least
+        are ignored, as long as all of them together are not missed either.
+        """
+        n = self.data.arrangement.inputs
+        least = min(_RESOLUTION, _LITTLE / n)
+        costs = [self._cost_of_exchange([position]) for position in range(n)]
+        found = sorted((p for p in range(n) if costs[p] < least), key=costs.__getitem__)
+        while len(found) > 1 and self._cost_of_exchange(found) >= _RESOLUTION:
+            found = found[: len(found) // 2]
+        return tuple(sorted(found))
+
+    @torch.no_grad()
+    def _cost_of_exchange(self, positions: Sequence[int]) -> float:
+        """What it costs that values at some positions come from another row."""
+        a = self.data.arrangement
+        x = self.data.x.clone().unflatten(1, (a.channels, a.inputs))
+        order = torch.randperm(len(x), generator=self.rng)
+        at = torch.tensor(positions)
+        x[:, :, at] = x[order][:, :, at]
+        return self._share(self._losses(self.free.predict(x.flatten(1))))
+
+    def chance(self, group: PairGroup, ignored: tuple[int, ...], among: float) -> float:
+        """How often some group of those tried costs a random linear function as little."""
+        a = self.data.arrangement
+        upper = self._test(group).interval[1]
+        if not upper < inf:
+            return 1.0
+        labels = orbits_of_pairs(group)
+        labels[:, list(ignored)] = -1
+        x = self.data.x.unflatten(1, (a.channels, a.inputs)).numpy()
+        x = _in_units_of_orbits(x, group.orbits()[0])
+        gram = np.einsum("rci,rcj->ij", x, x)
+        finest = min(max(self.free.unexplained / 2, _FINEST), _RESOLUTION)
+        share = chance_of_cost(labels, gram, max(upper, finest))
+        return min(1.0, among * share)
+
+    @torch.no_grad()
+    def _test(self, group: PairGroup) -> ClaimTest:
+        """The cost of a group; of the last one it is known."""
+        if self._last is None or self._last[0] is not group:
+            a = self.data.arrangement
+            averages = group.averages(
+                self.free.predict,
+                self.data.x,
+                a.channels,
+                a.output_channels,
+                elements=_ELEMENTS,
+                generator=self.rng,
+            )
+            test = average_test(
+                self._predicted,
+                averages,
+                self.data.y,
+                self.data.task,
+                constant=self.free.constant,
+                margin=self.margin,
+                groups=self.data.groups,
+            )
+            self._last = group, test
+        return self._last[1]
+
+    def _losses(self, prediction: Tensor) -> NDArray[np.float64]:
+        losses: NDArray[np.float64] = sample_losses(prediction, self.data.y, self.data.task).numpy()
+        return losses
+
+    def _share(self, losses: NDArray[np.float64]) -> float:
+        if self._learned <= 0:
+            return inf
+        return float((losses - self._free).mean()) / self._learned
+
+
+def _in_units_of_orbits(x: NDArray[np.float64], orbit: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Columns about their means, with one scale for all that a group exchanges.
+
+    What other columns are measured in, years or millimetres, then does not matter.
+    """
+    centred = x - x.mean(0)
+    _, orbit = np.unique(orbit, return_inverse=True)
+    count = np.bincount(orbit)
+    variances = np.stack([np.bincount(orbit, v) / count for v in (centred**2).mean(0)])
+    scales = np.sqrt(variances)[:, orbit]
+    constant = scales <= 1e-12 * np.abs(x).max(0)  # but for rounding
+    scaled: NDArray[np.float64] = np.where(constant, 0.0, centred / np.where(constant, 1, scales))
+    return scaled
+
+
+def _swap_rows(n: int) -> int:
+    """All rows for few positions, fewer for many pairs of them."""
+    return int(max(60, _MOST_ROWS * min(1.0, (12 / n) ** 2)))
+
+
+def _values(prediction: Tensor, data: TaskData) -> Tensor:
+    """Predicted numbers, or probabilities of classes."""
+    return prediction.softmax(1) if data.task == "classification" else prediction
+
+
+def _numbers(data: TaskData) -> Tensor:
+    """Targets as numbers, or indicators of classes."""
+    if data.task == "classification":
+        return functional.one_hot(data.y, data.arrangement.outputs).double()
+    return data.y

@@ -1,0 +1,1 @@
+"""Signed permutations of observations and actions of a controlled system."""

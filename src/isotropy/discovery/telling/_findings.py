@@ -1,0 +1,190 @@
+"""All that one search found, and what it tried."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, overload
+
+from isotropy._run import write_json
+from isotropy.discovery.telling._finding import Finding
+from isotropy.discovery.telling._finding_files import (
+    FORMAT,
+    LIST_FILE,
+    checked,
+    inside,
+    made_folder,
+    read_format,
+    without_links,
+)
+from isotropy.discovery.telling._finding_schema import FINDINGS, PLACES
+from isotropy.discovery.telling._findings_answer import answer
+from isotropy.discovery.telling._notebook import findings_html
+
+_SURE = 1e-2  # smaller p-values are no reason to prefer one finding to a larger one
+
+
+@dataclass(frozen=True, eq=False)
+class Findings(Sequence[Finding]):
+    """All that one search found, and what it tried.
+
+    Args:
+        findings: What was found, ranked as ``merged`` does.
+        tried: What was tried, a text or a dictionary of plain values each.
+        seconds: How long it took.
+        notes: Anything else worth knowing.
+        trivial: Symmetries that hold for a trivial reason, and are no discoveries.
+        nearly: Symmetries that are broken too much to be claimed, but whose soft model predicts
+            better than a model without them.
+        partly: Symmetries of the first layers of a network, where the task as a whole has none.
+        reading: How the data were read, in a phrase: "2000 sequences of 24 steps".
+        stopped: Why the search ended before all was tried; empty where it did not.
+
+    Example:
+        >>> found = Findings([Finding("S(3)", "S(3)", "all positions", "swaps", order=6)])
+        >>> len(found), found[0].name, found.best
+        (1, 'S(3)', None)
+    """
+
+    findings: Sequence[Finding] = ()
+    tried: Sequence[str | Mapping[str, Any]] = ()
+    seconds: float = 0.0
+    notes: Sequence[str] = ()
+    trivial: Sequence[Finding] = ()
+    nearly: Sequence[Finding] = ()
+    partly: Sequence[Finding] = ()
+    reading: str = ""
+    stopped: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("findings", "tried", "notes", "trivial", "nearly", "partly"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    def __iter__(self) -> Iterator[Finding]:
+        return iter(self.findings)
+
+    @overload
+    def __getitem__(self, at: int) -> Finding: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Finding]: ...
+
+    def __getitem__(self, at: int | slice) -> Finding | Sequence[Finding]:
+        return self.findings[at]
+
+    @staticmethod
+    def merged(parts: Sequence[Findings]) -> Findings:
+        """What several searches of the same data found, ranked.
+
+        Those of the whole task come before those of layers of a network, then those that are sure,
+        with p-values of at most 0.01; of these the continuous ones, the largest first.
+
+        Example:
+            >>> small, large = (Finding(f"S({n})", f"S({n})", "", "", order=n) for n in (2, 3))
+            >>> [one.name for one in Findings.merged([Findings([small]), Findings([large])])] == [
+            ...     "S(3)",
+            ...     "S(2)",
+            ... ]
+            True
+        """
+        found = sorted((one for part in parts for one in part), key=_rank)
+        listed = {
+            name: [one for part in parts for one in getattr(part, name)]
+            for name in ("tried", "notes", "trivial", "nearly", "partly")
+        }
+        reading = next((part.reading for part in parts if part.reading), "")
+        stopped = next((part.stopped for part in parts if part.stopped), "")
+        seconds = sum(part.seconds for part in parts)
+        return Findings(found, seconds=seconds, reading=reading, stopped=stopped, **listed)
+
+    @property
+    def best(self) -> Finding | None:
+        """The first that is confirmed and not trivial; None where there is none."""
+        sure = [f for f in self.findings if f.confirmed and not f.trivial]
+        return min(sure, key=_rank, default=None)
+
+    @property
+    def answer(self) -> str:
+        """What was found, in one sentence."""
+        return answer(self)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``isotropy discover --json`` says.
+
+        Example:
+            >>> Findings(tried=["all swaps"], seconds=0.5).to_json().get("seconds")
+            0.5
+        """
+        return {
+            "answer": self.answer,
+            "findings": [finding.to_json() for finding in self.findings],
+            "tried": [one if isinstance(one, str) else dict(one) for one in self.tried],
+            "seconds": self.seconds,
+            "notes": list(self.notes),
+            "trivial": [finding.to_json() for finding in self.trivial],
+            "nearly": [finding.to_json() for finding in self.nearly],
+            "partly": [finding.to_json() for finding in self.partly],
+            "reading": self.reading,
+            "stopped": self.stopped,
+        }
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``findings.json``, and each finding to a folder of its own inside.
+
+        Example:
+            >>> import tempfile
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     Findings.load(Findings(tried=["all swaps"]).save(folder)).tried
+            ('all swaps',)
+        """
+        folder = without_links(made_folder(folder))
+        places = {}
+        for kind, word in PLACES.items():
+            several = getattr(self, kind)
+            places[kind] = [f"{word}-{number}" for number in range(1, len(several) + 1)]
+            for place, finding in zip(places[kind], several, strict=True):
+                finding.save(inside(folder, place))
+        whole = {**self.to_json(), **places}
+        write_json(folder / LIST_FILE, {"format": FORMAT, **whole})
+        return folder
+
+    @staticmethod
+    def load(folder: str | Path) -> Findings:
+        """Read what ``save`` wrote.
+
+        The folder may come from a stranger: every field is checked, nothing in it is run, and no
+        link is followed out of it.
+
+        Raises:
+            ValueError: If it is damaged, or another version wrote it.
+        """
+        folder = Path(folder)
+        raw = read_format(folder, LIST_FILE, "findings")
+        given = checked(FINDINGS, raw, folder / LIST_FILE)
+        names = ("tried", "seconds", "notes", "reading", "stopped")
+        fields: dict[str, Any] = {name: given[name] for name in names if name in given}
+        for kind in PLACES:
+            fields[kind] = [Finding.load(inside(folder, place)) for place in given.get(kind, ())]
+        return Findings(**fields)
+
+    def _repr_html_(self) -> str:
+        return findings_html(self)
+
+    def __str__(self) -> str:
+        lines = [str(finding) for finding in self.findings] or ["no symmetry found"]
+        for finding in (*self.findings, *self.nearly):
+            if finding.soft is not None:
+                lines += [] if finding.confirmed else [str(finding)]
+                lines += [f"  {finding.soft.comparison}", f"  {finding.soft.comparison.gain}"]
+        return "\n".join([*lines, *map(str, self.trivial)])
+
+
+def _rank(finding: Finding) -> tuple[Any, ...]:
+    """Smaller comes first."""
+    doubt = max(finding.p_value, _SURE)
+    whole = (finding.trivial != "", not finding.confirmed, bool(finding.layers))
+    return *whole, doubt, -(finding.dimension or 0), -(finding.order or 0)

@@ -1,0 +1,75 @@
+"""What was found, in one sentence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from isotropy.discovery.telling._finding import Finding
+    from isotropy.discovery.telling._findings import Findings
+
+_COUNTS = {1: "One", 2: "Two", 3: "Three", 4: "Four"}
+_NOTICED = 0.02  # share of a loss below which two models are as good as each other
+_EXACT = 1e-3  # share of what there is to learn that a model leaves which has learned all of it
+
+
+def answer(found: Findings) -> str:
+    """The best finding, how sure it is and what its model gains; or that there is none.
+
+    Example:
+        >>> from isotropy.discovery import Finding, Findings
+        >>> finding = Finding(
+        ...     "Z(12), cyclic shift", "Z(12)", "cyclic shift", "", confirmed=True, p_value=1e-9
+        ... )
+        >>> answer(Findings([finding]))
+        'Z(12), cyclic shift (p < 1e-06).'
+        >>> answer(Findings())
+        'No symmetry was found.'
+    """
+    best = found.best
+    if best is None:
+        words = "No symmetry was found"
+        if found.nearly:
+            words += f", but {found.nearly[0].name} holds nearly: a soft model gains by it"
+        elif found.partly:
+            words = "No symmetry of the task was found"
+            words += f"; {found.partly[0].name} may be built into a network"
+        elif found.trivial:
+            words += f" but a trivial one: {found.trivial[0].trivial}"
+        words += "."
+    else:
+        words = _of(best)
+        others = sum(one.confirmed and one is not best for one in found)
+        if others:
+            hold = "other holds" if others == 1 else "others hold"
+            words += f" {_COUNTS.get(others, others)} {hold} too."
+    return f"{words} The search ended early: {found.stopped}." if found.stopped else words
+
+
+def _of(best: Finding) -> str:
+    from isotropy.discovery.telling._finding import shown_p_value
+
+    sure = shown_p_value(best.p_value)
+    hedge = ", approximately" if best.approximate else ""
+    return f"{best.name}{hedge} ({sure}){_gain(best)}."
+
+
+def _gain(best: Finding) -> str:
+    comparison = best.comparison
+    if comparison is None:
+        return ""
+    if comparison.strict_accuracy is not None and comparison.free_accuracy is not None:
+        return (
+            f": a model that has it is right in {comparison.strict_accuracy:.1%} of "
+            f"{comparison.samples} rows held out, one without in {comparison.free_accuracy:.1%}"
+        )
+    if (
+        abs(comparison.saved) < _NOTICED
+        or abs(comparison.strict - comparison.free) < 2 * comparison.error
+    ):
+        return ": a model that has it predicts as well as one without"
+    if max(comparison.strict, comparison.free) < _EXACT * comparison.constant:
+        return ": models with it and without it predict almost exactly"
+    if comparison.saved > 0:
+        return f": a model that has it errs {comparison.saved:.0%} less than one without"
+    return f": {comparison.loss} {comparison.strict:.2g} with it, {comparison.free:.2g} without"

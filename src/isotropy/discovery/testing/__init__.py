@@ -1,0 +1,1 @@
+"""A claim is a test: what a symmetry costs on rows that have not seen it."""

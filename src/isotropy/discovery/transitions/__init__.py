@@ -1,1 +1,0 @@
-"""Symmetries of a controlled system, from its logged transitions."""

@@ -1,0 +1,5 @@
+"""Searching for the set of groups whose network does best."""
+
+from isotropy._run._lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)
