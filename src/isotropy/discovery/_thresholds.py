@@ -9,9 +9,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Self
 
-_REPLACED: ContextVar[Mapping[type, Any]] = ContextVar("replaced thresholds", default={})
+_NONE: Mapping[type, Any] = MappingProxyType({})
+_REPLACED: ContextVar[Mapping[type, Any]] = ContextVar("replaced thresholds", default=_NONE)
 
 
 @dataclass(frozen=True)
