@@ -78,7 +78,8 @@ def test_a_bare_checkout_runs_an_experiment_from_its_root() -> None:
 
 
 def test_old_names_work_and_warn() -> None:
-    with pytest.warns(DeprecationWarning, match=r"is now isotropy_papers\.Settings"):
+    expected = r"goes in version 0\.2: use isotropy_papers\.Settings"
+    with pytest.warns(DeprecationWarning, match=expected):
         assert isotropy.papers.Settings is Settings
     with pytest.raises(AttributeError, match="Nothing"):
         _ = isotropy.papers.Nothing
