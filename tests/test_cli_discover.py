@@ -105,10 +105,11 @@ def test_too_few_rows_are_one_sentence(tmp_path, capsys):
 
 @pytest.fixture
 def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    from isotropy.discovery.images import _image_predictors, _layer_claims, _train_classifier
+    from isotropy.discovery.claims import _layer_claim
+    from isotropy.discovery.predictors import _image_predictors, _train_classifier
 
     for name, value in {"_EPOCHS": 3, "_BURN_IN": 1, "_EVERY": 1, "_ROWS": 60}.items():
-        monkeypatch.setattr(_layer_claims, name, value)
+        monkeypatch.setattr(_layer_claim, name, value)
     monkeypatch.setattr(_train_classifier, "_STEPS", 40)
     monkeypatch.setattr(_image_predictors, "_ALPHA", 3)
     monkeypatch.setattr(_image_predictors, "_LIFTED_ALPHA", 2)
@@ -133,12 +134,12 @@ def test_images_are_told_by_layer_and_what_was_tried(images, tmp_path, capsys):
 
 
 def test_an_interruption_among_images_is_one_word(images, monkeypatch, capsys):
-    from isotropy.discovery.images import _layer_claims
+    from isotropy.discovery.claims import _layer_claim
 
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_layer_claims, "learn_layers", interrupted)
+    monkeypatch.setattr(_layer_claim, "learn_layers", interrupted)
     assert run(["discover", str(images), "--method", "layers"]) == 130
     printed = capsys.readouterr()
     assert "The search ended early: interrupted while learning the types of layers" in printed.out

@@ -5,15 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from isotropy.discovery.images import (
-    _group_search_children,
-    _image_group_search,
-    _train_classifier,
-)
 from PIL import Image
 
 from isotropy.cli import run
 from isotropy.discovery import Findings
+from isotropy.discovery.predictors import _train_classifier
+from isotropy.discovery.proposing.layer_groups import _group_search_children, _image_group_search
 from isotropy.search import GridChild, SearchResult
 
 NAMES = "horizontal flip, vertical scramble"

@@ -12,11 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from isotropy.discovery.images import (
-    _group_search_children,
-    _image_group_search,
-    _train_classifier,
-)
 from sympy.combinatorics import Permutation, PermutationGroup
 from torch import Tensor
 
@@ -24,6 +19,8 @@ from discovery.pieces import Step, build_model, json_text
 from isotropy.certificates._finding_networks import CannotCertify, networks_for
 from isotropy.discovery import DiscoverOptions, Findings, discover
 from isotropy.discovery.claims._layer_group_claim import LayerGroupClaim
+from isotropy.discovery.predictors import _train_classifier
+from isotropy.discovery.proposing.layer_groups import _group_search_children, _image_group_search
 from isotropy.discovery.proposing.layer_groups._group_search_space import group_space
 from isotropy.groups import GRID_TRANSFORMATIONS, parse_group
 from isotropy.report import finding_page

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from isotropy.discovery.permutations import _against_subgroups, _confirmed_groups, _proposals
 from torch import nn
 
 from discovery.pieces import (
@@ -20,7 +19,9 @@ from discovery.pieces import (
 from isotropy.data import Dataset, load
 from isotropy.discovery import DiscoverOptions, discover, read_shape
 from isotropy.discovery._positions import PositionOptions, PositionSearch
-from isotropy.discovery.generators import _continuous
+from isotropy.discovery.proposing.generators import _continuous
+from isotropy.discovery.proposing.permutations import _proposals
+from isotropy.discovery.testing import _against_subgroups, _confirmed_groups
 from isotropy.discovery.testing._beside_permutations import leave_out
 
 

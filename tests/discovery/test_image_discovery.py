@@ -7,16 +7,13 @@ import json
 import numpy as np
 import pytest
 import torch
-from isotropy.discovery.images import (
-    _image_predictors,
-    _layer_claims,
-    _train_classifier,
-)
 from torch import Tensor
 
 from discovery.pieces import ImageData, discover_images, json_text
 from isotropy.data import load
 from isotropy.discovery import DiscoverOptions, Findings, discover
+from isotropy.discovery.claims import _layer_claim
+from isotropy.discovery.predictors import _image_predictors, _train_classifier
 from isotropy.report import finding_page
 
 SIDE = 4
@@ -25,8 +22,8 @@ SIDE = 4
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"_EPOCHS": 4, "_BURN_IN": 2, "_EVERY": 2, "_CURVATURE_ROWS": 40}.items():
-        monkeypatch.setattr(_layer_claims, name, value)
-    monkeypatch.setattr(_layer_claims, "_ROWS", 100)
+        monkeypatch.setattr(_layer_claim, name, value)
+    monkeypatch.setattr(_layer_claim, "_ROWS", 100)
     monkeypatch.setattr(_train_classifier, "_STEPS", 150)
     monkeypatch.setattr(_image_predictors, "_ALPHA", 6)
     monkeypatch.setattr(_image_predictors, "_LIFTED_ALPHA", 3)

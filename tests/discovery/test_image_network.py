@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from isotropy.discovery.images import _image_search
 
 from discovery.pieces import (
     SHIFTS,
@@ -24,6 +23,7 @@ from isotropy.discovery.claims._layer_claim import LayerProposals
 from isotropy.discovery.predictors._image_network import ImageNetwork
 from isotropy.discovery.predictors._image_predictors import FittedPredictor, channel_units, rivals
 from isotropy.discovery.predictors._train_classifier import outputs_of
+from isotropy.discovery.proposing.images import _image_search
 from isotropy.groups import p4m
 
 FREE = ["factored", "conv"]

@@ -7,12 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from isotropy.discovery.images import (
-    _image_models,
-    _image_predictors,
-    _image_search,
-    _train_classifier,
-)
 
 from discovery.pieces import (
     ImageData,
@@ -25,7 +19,10 @@ from discovery.pieces import (
     usual_motions,
 )
 from isotropy.data import load
+from isotropy.discovery.modelling import _image_models
+from isotropy.discovery.predictors import _image_predictors, _train_classifier
 from isotropy.discovery.predictors._moved_support import distinguishability
+from isotropy.discovery.proposing.images import _image_search
 from isotropy.discovery.reading._image_shapes import image_shape, target_shape
 
 
