@@ -22,11 +22,11 @@ from measure import cpu_seconds
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.discovery.sharing import LeastSquares, PartitionEvidence
-from isotropy.discovery.sharing._assignment import canonical_labels, rounded
-from isotropy.discovery.sharing._relaxation import RelaxationOptions, relax_sharing
 from isotropy.equivariance import partition_distance
 from isotropy.run import generator, write_json
+from isotropy.sharing import LeastSquares, PartitionEvidence
+from isotropy.sharing._assignment import canonical_labels, rounded
+from isotropy.sharing._relaxation import RelaxationOptions, relax_sharing
 from isotropy_papers.sharing_tasks import SharingTask, cross_correlation, shared_means
 
 Labels = NDArray[np.int64]

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.discovery.layerwise import (
+from isotropy.evidence import CurvatureOptions, LearningOptions, PriorOptions, laplace, learn_priors
+from isotropy.layerwise import (
     AugmentedBatches,
     begin_with_strict_paths,
     layer_types,
     starting_precisions,
 )
-from isotropy.evidence import CurvatureOptions, LearningOptions, PriorOptions, laplace, learn_priors
 from isotropy.nn import LayerwiseNetwork
 from isotropy.run import ProgressCallback, Step
 from isotropy.run import generator as make_generator

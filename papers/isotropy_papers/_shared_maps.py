@@ -11,7 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from isotropy.discovery.sharing import (
+from isotropy.run import generator as make_generator
+from isotropy.run import spawn
+from isotropy.sharing import (
     LeastSquares,
     PartitionEvidence,
     RelaxationOptions,
@@ -19,8 +21,6 @@ from isotropy.discovery.sharing import (
     rounded,
     shared_solutions,
 )
-from isotropy.run import generator as make_generator
-from isotropy.run import spawn
 from isotropy_papers.augerino import Augerino
 from isotropy_papers.augmentations import LearnedShifts
 from isotropy_papers.fit_augerino import fit_augerino

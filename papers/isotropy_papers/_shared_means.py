@@ -10,7 +10,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from isotropy.discovery.sharing import (
+from isotropy.equivariance import partition_distance
+from isotropy.run import ProgressCallback
+from isotropy.run import generator as make_generator
+from isotropy.sharing import (
     LeastSquares,
     PartitionEvidence,
     RelaxationOptions,
@@ -18,9 +21,6 @@ from isotropy.discovery.sharing import (
     relax_sharing,
     rounded,
 )
-from isotropy.equivariance import partition_distance
-from isotropy.run import ProgressCallback
-from isotropy.run import generator as make_generator
 from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._sharing_cells import mean_cell

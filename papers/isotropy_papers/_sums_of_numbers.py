@@ -10,15 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from isotropy.discovery.sharing import (
+from isotropy.equivariance import partition_distance
+from isotropy.run import generator
+from isotropy.sharing import (
     FitOptions,
     ModuleSharingOptions,
     SharedModule,
     fit_partitions,
     learn_module_sharing,
 )
-from isotropy.equivariance import partition_distance
-from isotropy.run import generator
 from isotropy_papers.augerino import Augerino
 from isotropy_papers.augmentations import LearnedPermutations
 from isotropy_papers.fit_augerino import AugerinoOptions, fit_augerino

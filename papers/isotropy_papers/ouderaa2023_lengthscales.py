@@ -10,8 +10,8 @@ from typing import Any, Literal, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from isotropy.discovery.layerwise import layer_types
 from isotropy.evidence import LearningOptions, PriorOptions, learn_priors
+from isotropy.layerwise import layer_types
 from isotropy.nn import PathSum, SparseConv2d, SparseLinear, lengthscales
 from isotropy.run import ProgressCallback
 from isotropy.run import generator as make_generator

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from isotropy.discovery.sharing import BilevelOptions, ModuleSharingOptions, learn_module_sharing
 from isotropy.run import Step
+from isotropy.sharing import BilevelOptions, ModuleSharingOptions, learn_module_sharing
 from isotropy_papers import Settings, _sums_of_numbers, experiment
 from isotropy_papers._sums_of_numbers import SumRuns
 

@@ -16,7 +16,6 @@ from isotropy.discovery.claims._signed_permutation import SignedPermutation, gen
 from isotropy.discovery.modelling._model_comparison import ModelComparison
 from isotropy.discovery.modelling._soft_offer import SoftOffer
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
-from isotropy.discovery.naming._pair_group import PairGroup, symmetric
 from isotropy.discovery.predictors._free_predictor import (
     FreePredictor,
     fit_free_predictor,
@@ -69,6 +68,7 @@ from isotropy.discovery.reading._transition_data import TransitionData
 from isotropy.discovery.testing._claim_test import _p_negative_mean, group_average, holm
 from isotropy.discovery.testing._confirmed_groups import ConfirmedGroups
 from isotropy.discovery.testing._soft_comparison import SoftComparison, compare_soft
+from isotropy.naming._pair_group import PairGroup, symmetric
 
 __all__ = [
     "SHIFTS",

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from isotropy.discovery.layerwise import LayerType
-from isotropy.discovery.layerwise._layerwise_result import LayerShares
+from isotropy.layerwise import LayerType
+from isotropy.layerwise._layerwise_result import LayerShares
 from isotropy.report import plot_layers
 
 BLUE, ORANGE, PURPLE = (0, 114, 178), (230, 159, 0), (204, 121, 167)

@@ -23,27 +23,25 @@ _MOVED = {
     "isotropy.discovery.proposing.generators._data_constraints": "DataConstraints",
     "isotropy.discovery.proposing.generators._resampled_null_space": "NullSpace",
     "isotropy.discovery.predictors._smooth_fit": "SmoothFit fit_smooth",
-    "isotropy.discovery.layerwise": (
-        "LayerType LayerwiseResult layer_table layer_types learn_layers"
-    ),
-    "isotropy.discovery.layerwise._layerwise_result": "LayerShares",
-    "isotropy.discovery.naming": "SharingName automorphisms name_sharing",
-    "isotropy.discovery.naming._automorphisms": "Automorphisms",
+    "isotropy.layerwise": ("LayerType LayerwiseResult layer_table layer_types learn_layers"),
+    "isotropy.layerwise._layerwise_result": "LayerShares",
+    "isotropy.naming": "SharingName automorphisms name_sharing",
+    "isotropy.naming._automorphisms": "Automorphisms",
     "isotropy.search": (
         "DeepQ GridChild LatticeSearch SearchResult SearchSpace State Training search_groups"
     ),
-    "isotropy.discovery.sharing": (
+    "isotropy.sharing": (
         "BilevelOptions FitOptions LearnedSharing LeastSquares PartitionEvidence "
         "best_partition learn_module_sharing relax_sharing rounded shared_solutions"
     ),
-    "isotropy.discovery.sharing._assignment": (
+    "isotropy.sharing._assignment": (
         "canonical_labels hard_assignment rank_penalty row_entropy row_softmax"
     ),
-    "isotropy.discovery.sharing._brute_force": "set_partitions",
-    "isotropy.discovery.sharing._hypergradient": "hypergradient inverse_hvp_cg inverse_hvp_neumann",
-    "isotropy.discovery.sharing._module_sharing": "ModuleSharingResult",
-    "isotropy.discovery.sharing._partition_search": "cluster_values",
-    "isotropy.discovery.sharing._relaxation": "Relaxed averaged",
+    "isotropy.sharing._brute_force": "set_partitions",
+    "isotropy.sharing._hypergradient": "hypergradient inverse_hvp_cg inverse_hvp_neumann",
+    "isotropy.sharing._module_sharing": "ModuleSharingResult",
+    "isotropy.sharing._partition_search": "cluster_values",
+    "isotropy.sharing._relaxation": "Relaxed averaged",
     "isotropy.discovery.proposing.transitions._discover_transitions": (
         "discover_transitions>discover"
     ),

@@ -20,7 +20,6 @@ from isotropy.discovery.claims._permutation_claim import (
 from isotropy.discovery.modelling._continuous_model import fit_continuous_model
 from isotropy.discovery.modelling._near_claims import NearClaim, offered, standing
 from isotropy.discovery.modelling._worth import Refit, with_curve, with_worth
-from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.predictors._predictor_notes import predictor_notes
 from isotropy.discovery.predictors._smooth_predictor import smooth_predictor
@@ -48,6 +47,7 @@ from isotropy.discovery.telling._findings import Findings
 from isotropy.discovery.testing._beside_permutations import leave_out
 from isotropy.discovery.testing._claim_test import ClaimTest
 from isotropy.discovery.testing._confirmed_groups import ConfirmedGroups
+from isotropy.naming._pair_group import PairGroup
 
 # a predictor of the other kind is taken where it leaves so much less
 _BETTER = 1.05

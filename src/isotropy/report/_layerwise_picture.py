@@ -12,8 +12,8 @@ from isotropy.report._figure_files import png_path, save_figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from isotropy.discovery.layerwise import LayerType, LayerwiseResult
-    from isotropy.discovery.layerwise._layerwise_result import LayerShares
+    from isotropy.layerwise import LayerType, LayerwiseResult
+    from isotropy.layerwise._layerwise_result import LayerShares
 
 # The colours of Okabe and Ito, which the colour-blind can tell apart.
 _COLOURS = {
@@ -53,7 +53,7 @@ def plot_layers(result: LayerwiseResult, path: str | Path) -> Path:
         >>> import tempfile
         >>> import torch
         >>> from torch import nn
-        >>> from isotropy.discovery.layerwise import LayerLearningOptions, learn_layers
+        >>> from isotropy.layerwise import LayerLearningOptions, learn_layers
         >>> from isotropy.nn import MapLinear, PathSum
         >>> paths = {"fc": MapLinear(1, 2, 4), "conv": nn.Conv2d(1, 2, 3, padding=1)}
         >>> model = nn.Sequential(PathSum(paths), nn.ReLU(), nn.Flatten(), nn.Linear(32, 2))

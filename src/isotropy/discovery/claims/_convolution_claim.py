@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.discovery.modelling._standardised import build_model
-from isotropy.discovery.naming._naming import SharingName, name_sharing
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.proposing.permutations._polynomial_colours import PolynomialColours
 from isotropy.discovery.reading._task_data import TaskData
-from isotropy.discovery.sharing._assignment import canonical_labels
-from isotropy.discovery.sharing._brute_force import shared_solutions
-from isotropy.discovery.sharing._least_squares import LeastSquares
-from isotropy.discovery.sharing._partition_search import cluster_values
 from isotropy.discovery.telling._finding import Finding, tested_fields
 from isotropy.discovery.testing._claim_test import ClaimTest
+from isotropy.naming._naming import SharingName, name_sharing
 from isotropy.nn import SharedLinear
+from isotropy.sharing._assignment import canonical_labels
+from isotropy.sharing._brute_force import shared_solutions
+from isotropy.sharing._least_squares import LeastSquares
+from isotropy.sharing._partition_search import cluster_values
 
 _STRIDES = (1, 2, 3)
 _CHANCE = 0.05

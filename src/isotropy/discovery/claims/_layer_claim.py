@@ -9,12 +9,6 @@ from typing import Any
 
 from isotropy._run import Step
 from isotropy.discovery.claims._motions import SHIFTS, TURNS
-from isotropy.discovery.layerwise import (
-    LayerLearningOptions,
-    LayerType,
-    LayerwiseResult,
-    learn_layers,
-)
 from isotropy.discovery.predictors._image_network import (
     DEPTH,
     ImageNetwork,
@@ -24,6 +18,12 @@ from isotropy.discovery.predictors._image_network import (
 from isotropy.discovery.predictors._image_predictors import FREE, made_image_network, network_spec
 from isotropy.discovery.reading._image_data import ImageData
 from isotropy.evidence import CurvatureOptions
+from isotropy.layerwise import (
+    LayerLearningOptions,
+    LayerType,
+    LayerwiseResult,
+    learn_layers,
+)
 
 _ROWS = 700
 _EPOCHS, _BURN_IN, _EVERY = 24, 8, 4

@@ -18,9 +18,6 @@ from isotropy.discovery.claims._convolution_claim import compared
 from isotropy.discovery.modelling._near_claims import NearClaim, soft_offer
 from isotropy.discovery.modelling._standardised import StandardisedModel
 from isotropy.discovery.modelling._symmetric_model import fit_symmetric_model
-from isotropy.discovery.naming._naming import SharingName, name_permutations
-from isotropy.discovery.naming._pair_group import PairGroup
-from isotropy.discovery.naming._position_words import in_column_names
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.predictors._share_of_columns import share_of_columns
 from isotropy.discovery.proposing.permutations._proposals import GroupProposal, Proposals
@@ -30,6 +27,9 @@ from isotropy.discovery.telling._finding import Finding, is_approximate, tested_
 from isotropy.discovery.testing._average_test import average_test
 from isotropy.discovery.testing._claim_test import ClaimTest
 from isotropy.discovery.testing._joint_correction import jointly_corrected
+from isotropy.naming._naming import SharingName, name_permutations
+from isotropy.naming._pair_group import PairGroup
+from isotropy.naming._position_words import in_column_names
 from isotropy.reps import Symmetry
 
 # a soft model has copies of the input inside: what breaks a symmetry moves these apart

@@ -1,5 +1,8 @@
-"""From a partition of weights to the group behind it, with its name."""
+"""The old place of ``isotropy.naming``: its names work until version 0.2, and warn."""
 
 from isotropy._run._lazy_names import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_names(__name__)
+_MOVED = {
+    "isotropy.naming": "SharingName automorphisms name_sharing",
+}
+__getattr__, __dir__, __all__ = lazy_names(__name__, _MOVED)

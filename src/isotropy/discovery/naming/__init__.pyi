@@ -1,8 +1,1 @@
-from isotropy.discovery.naming._automorphisms import automorphisms
-from isotropy.discovery.naming._naming import SharingName, name_sharing
-
-__all__ = [
-    "SharingName",
-    "automorphisms",
-    "name_sharing",
-]
+__all__: list[str] = []

@@ -18,7 +18,6 @@ from isotropy._run import Checkpoint, atomic_write, write_json
 from isotropy.discovery.modelling._model_comparison import ModelComparison
 from isotropy.discovery.modelling._soft_offer import SoftOffer
 from isotropy.discovery.modelling._standardised import rows_for
-from isotropy.discovery.naming._row_rep import RowRep
 from isotropy.discovery.reading._row_layout import RowLayout
 from isotropy.discovery.telling._finding_files import (
     FINDING_FILE,
@@ -33,6 +32,7 @@ from isotropy.discovery.telling._finding_files import (
 from isotropy.discovery.telling._how_to_use import how_to_use
 from isotropy.discovery.telling._notebook import finding_html
 from isotropy.discovery.testing._claim_test import ClaimTest
+from isotropy.naming._row_rep import RowRep
 from isotropy.reps import Symmetry
 
 _NEGLIGIBLE = 1e-5  # size of an effect below which its digits are noise

@@ -26,7 +26,6 @@ from isotropy.discovery.modelling._model_limits import require_modest
 from isotropy.discovery.modelling._model_spec import innermost
 from isotropy.discovery.modelling._soft_offer import SoftOffer
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
-from isotropy.discovery.naming._row_rep import RowRep
 from isotropy.discovery.reading._row_layout import RowLayout
 from isotropy.discovery.telling._finding_files import (
     FINDING_FILE,
@@ -39,6 +38,7 @@ from isotropy.discovery.telling._finding_files import (
 )
 from isotropy.discovery.telling._finding_schema import FINDING
 from isotropy.discovery.testing._soft_comparison import SoftComparison
+from isotropy.naming._row_rep import RowRep
 from isotropy.nn import GridNetwork
 from isotropy.reps import Rep, Symmetry
 from isotropy.reps._symmetry_limits import bounded_symmetry

@@ -15,11 +15,11 @@ from isotropy.discovery.claims._permutation_claim import (
     confirm_permutations,
 )
 from isotropy.discovery.modelling._symmetric_model import fit_symmetric_model
-from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.predictors._free_predictor import FreePredictor, sample_losses
 from isotropy.discovery.proposing.permutations._natural_groups import natural_groups
 from isotropy.discovery.proposing.permutations._proposals import GroupProposal, _with_outputs
 from isotropy.discovery.reading._task_data import TaskData
+from isotropy.naming._pair_group import PairGroup
 
 _SIGNIFICANT = 2.0  # standard errors
 _ELEMENTS = 64

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from isotropy.discovery.claims._permutation_claim import PermutationClaim
-from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.proposing.generators._continuous import TestedClaim
 from isotropy.discovery.reading._arrangement import Arrangement
+from isotropy.naming._pair_group import PairGroup
 
 _FEWEST_OF_RING = 6
 

@@ -10,12 +10,12 @@ from isotropy.discovery.claims._permutation_claim import (
     PermutationClaim,
     confirm_permutations,
 )
-from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.proposing.permutations._proposals import GroupProposal
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.testing._against_subgroups import held_against_subgroups
 from isotropy.discovery.testing._exact_within import without_dearer
+from isotropy.naming._pair_group import PairGroup
 
 _MOST_JOINS = 6
 

@@ -9,7 +9,7 @@ from math import inf, log
 import numpy as np
 from scipy.special import gammaln
 
-from isotropy.discovery.naming._pair_group import PairGroup, Permutation, symmetric
+from isotropy.naming._pair_group import PairGroup, Permutation, symmetric
 
 # how probable it is, of a natural group, that it moves positions one by one
 _PLAIN = 0.8

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.naming._pair_group import PairGroup
 
 # a subgroup costs less in any case: this much less tells that it is what holds
 _MUCH_LESS = 0.25

@@ -11,10 +11,10 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from torch import Tensor
 
-from isotropy.discovery.naming._automorphisms import automorphisms
-from isotropy.discovery.naming._pair_group import PairGroup, symmetric
 from isotropy.discovery.reading._arrangement import Arrangement
-from isotropy.discovery.sharing._partition_search import cluster_values
+from isotropy.naming._automorphisms import automorphisms
+from isotropy.naming._pair_group import PairGroup, symmetric
+from isotropy.sharing._partition_search import cluster_values
 
 # how much larger than their sampling errors the errors of fitted gradients may be, squared
 _COARSER = (4.0, 16.0, 64.0, 256.0)

@@ -13,15 +13,15 @@ from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
 from isotropy._run import ProgressCallback
-from isotropy.discovery.naming._automorphisms import automorphisms
-from isotropy.discovery.naming._pair_group import Pair, PairGroup
 from isotropy.discovery.predictors._free_predictor import quadratic_terms
 from isotropy.discovery.proposing.permutations._natural_groups import log_conjugates, log_natural
 from isotropy.discovery.proposing.permutations._random_costs import chance_of_cost
 from isotropy.discovery.reading._arrangement import Arrangement
-from isotropy.discovery.sharing._least_squares import LeastSquares
-from isotropy.discovery.sharing._partition_evidence import PartitionEvidence
-from isotropy.discovery.sharing._partition_search import cluster_values
+from isotropy.naming._automorphisms import automorphisms
+from isotropy.naming._pair_group import Pair, PairGroup
+from isotropy.sharing._least_squares import LeastSquares
+from isotropy.sharing._partition_evidence import PartitionEvidence
+from isotropy.sharing._partition_search import cluster_values
 
 Labels = NDArray[np.int64]
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from isotropy._run import ProgressCallback, Step
 from isotropy.discovery.claims._convolution_claim import ConvolutionClaim, convolution_claim
-from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.proposing.permutations._natural_groups import (
     log_conjugates,
     log_natural,
@@ -31,6 +30,7 @@ from isotropy.discovery.proposing.permutations._polynomial_colours import (
 from isotropy.discovery.proposing.permutations._screening import Screening
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.groups import parse_group
+from isotropy.naming._pair_group import PairGroup
 
 _CHANCE = 0.05
 # of kinds of groups that might have been fitted to a predictor, whose errors are not known

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 
-from isotropy.discovery.naming._pair_group import PairGroup
+from isotropy.naming._pair_group import PairGroup
 
 Labels = NDArray[np.int64]
 

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from isotropy._run import generator as make_generator
-from isotropy.discovery.naming._pair_group import PairGroup
 from isotropy.discovery.predictors._free_predictor import held_out_rows, sample_losses
 from isotropy.discovery.proposing.permutations._random_costs import chance_of_cost, orbits_of_pairs
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.testing._average_test import average_test
 from isotropy.discovery.testing._claim_test import SMALLEST_SAMPLE, ClaimTest
+from isotropy.naming._pair_group import PairGroup
 
 _ELEMENTS = 24
 _MOST_ROWS = 600

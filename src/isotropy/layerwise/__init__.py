@@ -1,0 +1,5 @@
+"""Layer-wise equivariance: which symmetry every layer of a network should have."""
+
+from isotropy._run._lazy_names import lazy_names
+
+__getattr__, __dir__, __all__ = lazy_names(__name__)
