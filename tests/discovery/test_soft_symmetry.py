@@ -351,11 +351,10 @@ def test_a_continuous_symmetry_is_offered_too(tmp_path, monkeypatch):
     def nothing(rows):
         return torch.zeros(len(rows), 1, dtype=torch.float64)
 
-    room = "isotropy.discovery"
     pair = lambda *given: (nothing, nothing)  # noqa: E731
-    monkeypatch.setattr(f"{room}.generators._smooth_fit.kernel_pair", pair)
+    monkeypatch.setattr("isotropy.discovery.predictors._smooth_fit.kernel_pair", pair)
     kernel = lambda *given, **options: nothing  # noqa: E731
-    monkeypatch.setattr(f"{room}.confirming._free_predictor.fit_kernel", kernel)
+    monkeypatch.setattr("isotropy.discovery.predictors._free_predictor.fit_kernel", kernel)
     rng = np.random.default_rng(0)
     x = rng.normal(size=(600, 2))
     around = np.sin(2 * np.hypot(*x.T))
