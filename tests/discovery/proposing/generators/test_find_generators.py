@@ -466,7 +466,8 @@ def test_a_generic_polynomial_has_none() -> None:
 
 
 def test_noise_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("isotropy.discovery.predictors._network_fits._STEPS", 200)  # more steps do not learn it either
+    # more steps do not learn it either
+    monkeypatch.setattr("isotropy.discovery.predictors._network_fits._STEPS", 200)
     for seed in range(2):
         found = found_in(normal(200, 3, seed=seed), normal(200, seed=seed + 10))
         assert len(found.findings) == 0
@@ -519,7 +520,8 @@ def test_groups_are_never_split(monkeypatch: pytest.MonkeyPatch) -> None:
         parts.extend(three_way_split(*given, **options))
         return tuple(parts)
 
-    monkeypatch.setattr("isotropy.discovery.proposing.generators._find_generators.three_way_split", spied)
+    room = "isotropy.discovery.proposing.generators"
+    monkeypatch.setattr(f"{room}._find_generators.three_way_split", spied)
     finding = the_finding(found_in(x, square(x), groups=groups))
     assert sum(len(np.unique(groups[rows])) for rows in parts) == 100
     assert finding.samples <= len(np.unique(groups[parts[2]]))
