@@ -1,11 +1,13 @@
 """``isotropy discover`` as a user types it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from discovery.pieces import LearnedLayers, PredictorThresholds, ProposingThresholds, replaced
 from isotropy.cli import run
 from isotropy.discovery import Findings
 
@@ -104,20 +106,14 @@ def test_too_few_rows_are_one_sentence(tmp_path, capsys):
 
 
 @pytest.fixture
-def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    from isotropy.discovery.claims import _layer_claim
-    from isotropy.discovery.predictors import _image_predictors, _train_classifier
-
-    for name, value in {"_EPOCHS": 3, "_BURN_IN": 1, "_EVERY": 1, "_ROWS": 60}.items():
-        monkeypatch.setattr(_layer_claim, name, value)
-    monkeypatch.setattr(_train_classifier, "_STEPS", 40)
-    monkeypatch.setattr(_image_predictors, "_ALPHA", 3)
-    monkeypatch.setattr(_image_predictors, "_LIFTED_ALPHA", 2)
+def images(tmp_path: Path) -> Iterator[Path]:
     rng = np.random.default_rng(0)
     y = np.arange(120) % 2
     path = tmp_path / "images.npz"
     np.savez(path, x=rng.normal(size=(120, 1, 4, 5)) + 4 * y[:, None, None, None], y=y)
-    return path
+    layers = ProposingThresholds(layer_rows=60, layer_epochs=3, layer_burn_in=1, layer_every=1)
+    with replaced(layers, PredictorThresholds(image_steps=40, image_channels=3)):
+        yield path
 
 
 def test_images_are_told_by_layer_and_what_was_tried(images, tmp_path, capsys):
@@ -134,12 +130,10 @@ def test_images_are_told_by_layer_and_what_was_tried(images, tmp_path, capsys):
 
 
 def test_an_interruption_among_images_is_one_word(images, monkeypatch, capsys):
-    from isotropy.discovery.claims import _layer_claim
-
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_layer_claim, "learn_layers", interrupted)
+    monkeypatch.setattr(LearnedLayers, "of", interrupted)
     assert run(["discover", str(images), "--method", "layers"]) == 130
     printed = capsys.readouterr()
     assert "The search ended early: interrupted while learning the types of layers" in printed.out

@@ -1,16 +1,21 @@
 """``isotropy discover --method groups`` as a user types it."""
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from discovery.pieces import (
+    PredictorThresholds,
+    ProposingThresholds,
+    TestingThresholds,
+    replaced,
+)
 from isotropy.cli import run
 from isotropy.discovery import Findings
-from isotropy.discovery.predictors import _train_classifier
-from isotropy.discovery.proposing.layer_groups import _group_search_children, _image_group_search
 from isotropy.search import GridChild, SearchResult
 
 NAMES = "horizontal flip, vertical scramble"
@@ -23,11 +28,8 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def images(tmp_path: Path) -> Iterator[Path]:
     """Stripes on the left or on the right, top and bottom halves swapped or not."""
-    monkeypatch.setattr(_image_group_search, "_SEEDS", 1)
-    monkeypatch.setattr(_group_search_children, "_STEPS", 60)
-    monkeypatch.setattr(_train_classifier, "_STEPS", 60)
     rng = np.random.default_rng(0)
     y = np.arange(240) % 2
     x = np.zeros((240, 1, 4, 4))
@@ -37,7 +39,9 @@ def images(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     x[swapped] = np.roll(x[swapped], 2, axis=2)
     path = tmp_path / "images.npz"
     np.savez(path, x=x + 0.3 * rng.normal(size=x.shape), y=y)
-    return path
+    short = ProposingThresholds(child_steps=60), PredictorThresholds(image_steps=60)
+    with replaced(TestingThresholds(set_trainings=1), *short):
+        yield path
 
 
 def call(*arguments: object) -> int:
@@ -112,7 +116,6 @@ def test_a_study_of_another_seed_is_one_sentence_and_kept(images, tmp_path, caps
         (["--candidates", "diagonal flip"], "expected a transformation among rotation"),
         (["--children", "0"], "expected at least one child, got 0"),
         (["--strategy", "guess"], "'lattice', 'dqn', 'random', 'tpe'"),
-        (["--method", "layers"], "expected the method 'groups' alone"),
     ],
 )
 def test_bad_options_are_one_sentence(images, options, sentence, capsys):

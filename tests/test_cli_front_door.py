@@ -132,23 +132,26 @@ def test_an_interruption_keeps_what_is_sure_and_writes_the_report(total, monkeyp
 
 
 def test_a_second_interruption_claims_nothing(total, monkeypatch, capsys):
+    from isotropy.discovery.claims._permutation_claim import PermutationClaim
+
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    for name in ("propose", "confirm_permutations"):
-        monkeypatch.setattr(f"isotropy.discovery._positions.{name}", interrupted)
+    monkeypatch.setattr(PermutationClaim, "test", interrupted)
     assert run(["discover", str(total), *ONLY, "--out", "found"]) == 130
     assert "No symmetry was found. The search ended early" in capsys.readouterr().out
     assert len(Findings.load("found")) == 0
 
 
 def test_a_budget_is_kept_and_told(total, monkeypatch, capsys):
+    from isotropy.discovery.proposing.permutations._permutation_proposer import PermutationProposer
+
     def endless(*arguments: object, **options: object) -> None:
         while True:
             pass
 
-    monkeypatch.setattr("isotropy.discovery._positions.propose", endless)
-    monkeypatch.setattr("isotropy.discovery._positions._PROPOSED", 0.01)
+    monkeypatch.setattr(PermutationProposer, "propose", endless)
+    monkeypatch.setattr(PermutationProposer, "by", 0.01)
     told = said(capsys, total, *ONLY, "--budget", "40s")
     late = "looking for permutations took more than its share of the budget of 40 s"
     assert told["stopped"] == late
@@ -158,8 +161,8 @@ def test_a_budget_is_kept_and_told(total, monkeypatch, capsys):
     )
 
 
-@pytest.mark.parametrize(("options", "limit"), [((), "260s"), (("--certify",), None)])
-def test_a_search_has_a_budget_unless_it_is_certified(total, monkeypatch, capsys, options, limit):
+@pytest.mark.parametrize(("options", "limit"), [((), None), (("--budget", "2m"), "2m")])
+def test_a_search_has_no_limit_of_time_but_its_budget(total, monkeypatch, capsys, options, limit):
     asked = []
 
     def nothing(*given: object, **options: object) -> Findings:

@@ -308,7 +308,7 @@ def found_in(problem: PlantedProblem, *, claimed: bool) -> GeneratorFindings:
     assert snapped is not None
     chosen = one_class(algebra[:, :rows] + 1e-4, snapped, problem.affine)
     other = one_class(np.eye(2)[None], snap(np.eye(2)[None], error=1e-6), False)
-    finding = Finding(f"{snapped.title}, acting on 2 blocks", "", "", "", confirmed=True)
+    finding = Finding.of(f"{snapped.title}, acting on 2 blocks", "", "", "", confirmed=True)
     return GeneratorFindings(Findings([finding] * claimed), (other, chosen), chosen, "polynomial")
 
 
@@ -343,7 +343,7 @@ def test_the_library_is_told_the_class_and_its_answer_is_read(
 
 
 UNCLOSED = one_class(np.eye(3)[None], None, False)
-TRIVIAL = Finding("SO(3)", "SO(3)", "", "", confirmed=True, trivial="the target is linear")
+TRIVIAL = Finding.of("SO(3)", "SO(3)", "", "", confirmed=True, trivial="the target is linear")
 
 
 @pytest.mark.parametrize(
@@ -367,7 +367,7 @@ def test_the_librarys_refusals_and_empty_answers_are_no_claims(
 
 
 def test_a_claim_without_generators_is_a_false_discovery(monkeypatch: pytest.MonkeyPatch) -> None:
-    finding = Finding("a translation", "", "", "", confirmed=True)
+    finding = Finding.of("a translation", "", "", "", confirmed=True)
     claim = GeneratorFindings(Findings([finding]), (), None, "polynomial")
     monkeypatch.setattr(discovery, "find_generators", answering(claim, {}))
     result = experiment("planted").run(Settings(models=("cubic-3",), seeds=1, sizes=(50,)), ignore)

@@ -31,10 +31,19 @@ _PROGRAM = "from pathlib import Path\n(Path(__file__).parent / 'ran').touch()\n"
 _LONGEST_SENTENCE = 3000
 
 
-def copied(name: str, folder: Path) -> Path:
-    """A copy of an honest folder, with a program beside each model that would be seen to run."""
+def copied(name: str, folder: Path, *, anew: bool = False) -> Path:
+    """A copy of an honest folder, with a program beside each model that would be seen to run.
+
+    Args:
+        name: Of the folder, which an earlier release wrote.
+        folder: Where the copy goes.
+        anew: Whether the copy is in the format of this release.
+    """
     place = folder / name
-    shutil.copytree(HONEST / name, place)
+    if anew:
+        Findings.load(HONEST / name).save(place)
+    else:
+        shutil.copytree(HONEST / name, place)
     for one in [place, *(path for path in place.iterdir() if path.is_dir())]:
         (one / "use_model.py").write_text(_PROGRAM)
     return place
@@ -180,8 +189,8 @@ def _require_faithful(found: Findings, folder: Path) -> None:
     kinds = (("findings", "finding"), ("nearly",) * 2, ("partly",) * 2, ("trivial",) * 2)
     for kind, word in kinds:
         for number, one in enumerate(getattr(found, kind), 1):
-            raw = json.loads((folder / f"{word}-{number}" / "finding.json").read_text())
-            written = json.loads(json_text(one.to_json()))
+            raw = flat(json.loads((folder / f"{word}-{number}" / "finding.json").read_text()))
+            written = flat(json.loads(json_text(one.to_json())))
             for name, check in _TYPES.items():
                 value = getattr(one, name)
                 assert check(value), f"{name} is {type(value).__name__}: {value!r:.80}"
@@ -190,6 +199,16 @@ def _require_faithful(found: Findings, folder: Path) -> None:
                     wrong = f"{name}: {raw[name]!r:.80} became {written[name]!r:.80}"
                     assert _same(raw[name], written[name]), wrong
             assert raw["has_weights"] is (one.model is not None)
+
+
+def flat(given: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a finding in either format, those of its kind beside the others."""
+    rest = {name: value for name, value in given.items() if name not in ("format", "details")}
+    details = dict(given.get("details", {}))
+    # the first format wrote the fields of all kinds, and not how rows and targets move
+    known = {k: v for k, v in details.items() if k not in ("kind", "rows", "outputs")}
+    known["layout"] = {k: v for k, v in rest["layout"].items() if k != "output_image"}
+    return {k: v for k, v in {**rest, **known}.items() if v not in (None, [])}
 
 
 def _same(said: Any, told: Any) -> bool:

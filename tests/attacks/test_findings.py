@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from attacks.findings import (
     FOLDERS,
     HONEST,
     copied,
+    flat,
     judge,
     mutated,
     tensors_in,
@@ -23,7 +25,7 @@ from attacks.findings import (
 from attacks.findings_by_hand import FIRST, HAND_MADE, changed
 from isotropy.cli import run
 from isotropy.discovery import Finding, Findings
-from isotropy.discovery.modelling._model_limits import require_modest
+from isotropy.discovery.modelling._model_spec import require_modest
 from isotropy.groups import S, parse_group
 from isotropy.report import finding_page
 from isotropy.reps import Scalar, Symmetry, V
@@ -58,8 +60,13 @@ def test_what_is_loaded_is_saved_as_it_was(name: str, tmp_path: Path) -> None:
     again = Findings.load(HONEST / name).save(tmp_path / name)
     for path in (HONEST / name).rglob("*"):
         other = again / path.relative_to(HONEST / name)
-        if path.suffix == ".json":
-            assert json.loads(other.read_text()) == json.loads(path.read_text())
+        if path.name == "finding.json":
+            assert flat(json.loads(other.read_text())) == flat(json.loads(path.read_text()))
+        elif path.suffix == ".json":
+            ours, theirs = (json.loads(one.read_text()) for one in (other, path))
+            kinds = ("findings", "trivial", "nearly", "partly")
+            assert {**ours, "format": 1} == theirs
+            assert all(ours[kind] == theirs[kind] for kind in kinds if kind in theirs)
         elif path.is_file():
             (before, words), (after, same) = tensors_in(path), tensors_in(other)
             assert words == same
@@ -77,11 +84,34 @@ def test_damage_that_was_thought_of_is_refused(name: str, tmp_path: Path) -> Non
     assert judge(folder) == "refused"
 
 
+@pytest.mark.parametrize(
+    "details",
+    [
+        None,
+        [],
+        {},
+        {"kind": "weights"},
+        {"kind": "of another", "labels": None},
+        {"kind": ["weights"], "labels": None},
+        {"kind": "weights", "labels": None, "generators": [[[0.0]]]},
+        {"kind": "weights", "labels": [[0, 0.5]]},
+        {"kind": "weights", "labels": [[0, 10**9]]},
+        {"kind": "layers", "layers": {"layer": 1}},
+        {"kind": "plain", "layers": []},
+    ],
+)
+def test_details_of_no_kind_are_refused(details: Any, tmp_path: Path) -> None:
+    folder = copied("ring", tmp_path, anew=True)
+    assert judge(folder) == "loaded"
+    changed("details", details)(folder)
+    assert judge(folder) == "refused"
+
+
 def test_damage_at_random_is_refused_or_harmless(tmp_path: Path) -> None:
     verdicts = []
     for seed in range(_DRAWN):
         chance = random.Random(seed)
-        folder = copied(chance.choice(FOLDERS), tmp_path / str(seed))
+        folder = copied(chance.choice(FOLDERS), tmp_path / str(seed), anew=seed % 2 == 1)
         done = mutated(folder, chance)
         try:
             verdicts.append(judge(folder))
@@ -170,24 +200,29 @@ def test_saving_writes_through_no_link(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["<script>alert(1)</script>", "'><img src=x onerror=alert(1)>"])
 def test_names_are_letters_in_a_page(name: str, tmp_path: Path) -> None:
-    folder = copied("ring", tmp_path)
-    for place in ("name", "action", "method", "trivial", "notes.0", "comparison.loss"):
-        changed(place, name)(folder)
-    many = {"classes": {"action": name, name: name}, "discrete": {"name": name, "holds": True}}
-    many["layers"] = {"layer": name, name: name, "lee": {name: 1.0}, "history": [{name: 1.0}]}
-    for place, row in many.items():
-        changed(place, [row])(folder)
-    for place in ("input_names", "output_names", "coordinates"):
-        changed(place, [name] * 4)(folder)
-    changed("generators", [[[0.0] * 4] * 4])(folder)
-    changed("certificates", {"reason": name})(folder)
-    changed("reading", name, file="findings.json")(folder)
-    changed("notes", [name] * 5, file="findings.json")(folder)
-    changed("stopped", name, file="findings.json")(folder)
-    without_symmetry = copied("ends", tmp_path)
+    weights, continuous, layers, without_symmetry = (
+        copied(folder, tmp_path) for folder in ("ring", "rotation", "grid", "ends")
+    )
+    for folder in (weights, continuous, layers):
+        for place in ("name", "action", "method", "trivial", "notes.0"):
+            changed(place, name)(folder)
+        changed("certificates", {"reason": name})(folder)
+        changed("reading", name, file="findings.json")(folder)
+        changed("notes", [name] * 5, file="findings.json")(folder)
+        changed("stopped", name, file="findings.json")(folder)
+    for folder in (weights, continuous):
+        changed("comparison.loss", name)(folder)
+    for place in ("input_names", "output_names"):
+        changed(place, [name] * 4)(weights)
+    changed("coordinates", [name] * 4)(continuous)
+    changed("generators", [[[0.0] * 4] * 4])(continuous)
+    changed("classes", [{"action": name, name: name}])(continuous)
+    changed("discrete", [{"name": name, "holds": True}])(continuous)
+    learned = {"layer": name, name: name, "lee": {name: 1.0}, "history": [{name: 1.0}]}
+    changed("layers", [learned])(layers)
     changed("group", name)(without_symmetry)
-    assert_plain(Findings.load(folder), name)
-    assert_plain(Findings.load(without_symmetry), name)
+    for folder in (weights, continuous, layers, without_symmetry):
+        assert_plain(Findings.load(folder), name)
 
 
 def assert_plain(found: Findings, name: str) -> None:

@@ -14,7 +14,7 @@ import optuna
 import pytest
 
 from attacks import studies
-from isotropy.discovery.proposing.layer_groups._group_search_space import group_space
+from isotropy.discovery.proposing._layer_group_proposer import group_space
 from isotropy.search import (
     SearchResult,
     SearchSpace,

@@ -170,7 +170,7 @@ def test_a_group_and_a_certificate(command: Callable[..., Said], tmp_path: Path)
 
 def test_findings_that_somebody_made(capsys: pytest.CaptureFixture[str]) -> None:
     """In our own process a finding may hold any text; from files it cannot."""
-    finding = Finding(ALL, "S(3)", ALL, ALL, notes=(ALL,), confirmed=True, p_value=0.01)
+    finding = Finding.of(ALL, "S(3)", ALL, ALL, notes=(ALL,), confirmed=True, p_value=0.01)
     found = {ALL: Findings([finding], tried=[ALL], notes=[ALL], stopped=ALL, trivial=[finding])}
     text = discovery_text(found, {ALL: ALL})
     assert acting(text) == []

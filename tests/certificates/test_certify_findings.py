@@ -35,7 +35,7 @@ QUICK = {"d": 20, "levels": 3, "epochs": 2, "quantised_epochs": 1}
 def finding_of(group: Group, rep_in: Rep, rep_out: Rep = Scalar, **fields: object) -> Finding:
     symmetry = Symmetry(group, rep_in, rep_out)
     name = str(group)
-    return Finding(name, name, "as told", "by hand", symmetry=symmetry, confirmed=True, **fields)
+    return Finding.of(name, name, "as told", "by hand", symmetry=symmetry, confirmed=True, **fields)
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:
@@ -266,7 +266,7 @@ TRANSLATION[0, :2, 3] = 1
             r"no certificate: the symmetry has translations",
         ),
         (
-            Finding("shifts", "Z(8)", "of two layers", "layers", confirmed=True),
+            Finding.of("shifts", "Z(8)", "of two layers", "layers", confirmed=True),
             (1, 8, 8),
             r"no certificate: the symmetry is of some layers of a network",
         ),

@@ -1,6 +1,8 @@
 """Pieces of discovery that several tests take apart: one place to change when they move."""
 
 from isotropy._run import OutOfTime, Patience, Step, generator, json_text, one_thread
+from isotropy.discovery._thresholds import replaced
+from isotropy.discovery.claims._layer_group_claim import GridBench, LayerGroupClaim
 from isotropy.discovery.claims._motions import (
     SHIFTS,
     asked_motions,
@@ -8,14 +10,13 @@ from isotropy.discovery.claims._motions import (
     moved_together,
     usual_motions,
 )
-from isotropy.discovery.claims._permutation_claim import (
-    PermutationClaim,
-    confirm_permutations,
-)
+from isotropy.discovery.claims._permutation_claim import GroupProposal, PermutationClaim
 from isotropy.discovery.claims._signed_permutation import SignedPermutation, generated
-from isotropy.discovery.modelling._model_comparison import ModelComparison
-from isotropy.discovery.modelling._soft_offer import SoftOffer
+from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
+from isotropy.discovery.modelling._models import ModelComparison
+from isotropy.discovery.modelling._soft_offer import SoftComparison, SoftOffer, compare_soft
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
+from isotropy.discovery.predictors._fitted_images import FittedPredictor, rivals
 from isotropy.discovery.predictors._free_predictor import (
     FreePredictor,
     fit_free_predictor,
@@ -23,7 +24,13 @@ from isotropy.discovery.predictors._free_predictor import (
     quadratic_terms,
     sample_losses,
 )
+from isotropy.discovery.predictors._image_predictors import channel_units
+from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
 from isotropy.discovery.predictors._smooth_fit import SmoothFit, fit_smooth, values_and_jacobian
+from isotropy.discovery.proposing._layer_group_proposer import group_space
+from isotropy.discovery.proposing._layer_proposer import LayerProposer, LearnedLayers
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+from isotropy.discovery.proposing._trained_children import SearchProgress
 from isotropy.discovery.proposing.generators._charts import (
     Chart,
     chart_of_columns,
@@ -44,14 +51,12 @@ from isotropy.discovery.proposing.generators._conditioning import (
     rounding_errors,
     unit_problem,
 )
+from isotropy.discovery.proposing.generators._data_constraints import tangent
 from isotropy.discovery.proposing.generators._discrete_candidates import (
     DiscreteCandidate,
     candidates_for_rows,
     coset_candidates,
 )
-from isotropy.discovery.proposing.generators._tangent import tangent
-from isotropy.discovery.proposing.images._discover_images import discover_images
-from isotropy.discovery.proposing.images._image_search import ImageSearch
 from isotropy.discovery.proposing.permutations._natural_groups import (
     block_groups,
     log_conjugates,
@@ -59,34 +64,43 @@ from isotropy.discovery.proposing.permutations._natural_groups import (
     natural_groups,
     plain_groups,
 )
-from isotropy.discovery.proposing.permutations._proposals import GroupProposal, Proposals, propose
 from isotropy.discovery.reading._image_data import ImageData
+from isotropy.discovery.reading._problem import three_way_split
 from isotropy.discovery.reading._row_layout import RowLayout
-from isotropy.discovery.reading._splits import three_way_split
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.reading._transition_data import TransitionData
 from isotropy.discovery.testing._claim_test import _p_negative_mean, group_average, holm
-from isotropy.discovery.testing._confirmed_groups import ConfirmedGroups
-from isotropy.discovery.testing._soft_comparison import SoftComparison, compare_soft
+from isotropy.discovery.testing._image_bench import ImageBench
+from isotropy.discovery.testing._moved_images import distinguishability
+from isotropy.discovery.testing._testing_thresholds import TestingThresholds
 from isotropy.naming._pair_group import PairGroup, symmetric
+from isotropy.search._search_result import ScoredChild
 
 __all__ = [
     "SHIFTS",
     "Chart",
     "ColumnBlocks",
-    "ConfirmedGroups",
     "DiscreteCandidate",
+    "FittedPredictor",
     "FreePredictor",
+    "GridBench",
     "GroupProposal",
+    "ImageBench",
     "ImageData",
-    "ImageSearch",
+    "LayerGroupClaim",
+    "LayerProposer",
+    "LearnedLayers",
     "ModelComparison",
+    "ModellingThresholds",
     "OutOfTime",
     "PairGroup",
     "Patience",
     "PermutationClaim",
-    "Proposals",
+    "PredictorThresholds",
+    "ProposingThresholds",
     "RowLayout",
+    "ScoredChild",
+    "SearchProgress",
     "SignedPermutation",
     "SmoothFit",
     "SoftComparison",
@@ -94,6 +108,7 @@ __all__ = [
     "StandardisedModel",
     "Step",
     "TaskData",
+    "TestingThresholds",
     "TransitionData",
     "_p_negative_mean",
     "as_blocks",
@@ -104,19 +119,20 @@ __all__ = [
     "blocks_of_width",
     "build_model",
     "candidates_for_rows",
+    "channel_units",
     "chart_of_columns",
     "chart_of_combinations",
     "combination_text",
     "compare_soft",
     "condition",
-    "confirm_permutations",
     "coset_candidates",
-    "discover_images",
+    "distinguishability",
     "fit_free_predictor",
     "fit_smooth",
     "generated",
     "generator",
     "group_average",
+    "group_space",
     "held_out_rows",
     "holm",
     "invisible_combinations",
@@ -128,8 +144,9 @@ __all__ = [
     "natural_groups",
     "one_thread",
     "plain_groups",
-    "propose",
     "quadratic_terms",
+    "replaced",
+    "rivals",
     "rounding_errors",
     "sample_losses",
     "simple_subspace",

@@ -33,7 +33,7 @@ def a_finding(**changes: Any) -> Finding:
         "symmetry": SHIFT,
         "labels": (np.arange(4) - np.arange(4)[:, None]) % 4,
     }
-    return Finding(**{**given, **changes})
+    return Finding.of(**{**given, **changes})
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,26 +17,38 @@ import torch
 from sympy.combinatorics import Permutation, PermutationGroup
 from torch import Tensor
 
-from discovery.pieces import Step, build_model, json_text
-from isotropy.certificates._finding_networks import CannotCertify, networks_for
+from discovery.given_claims import Bench, Problem
+from discovery.pieces import (
+    GridBench,
+    ImageData,
+    LayerGroupClaim,
+    LayerProposer,
+    PredictorThresholds,
+    ScoredChild,
+    Step,
+    TestingThresholds,
+    build_model,
+    generator,
+    group_space,
+    json_text,
+    replaced,
+)
+from isotropy.certificates import certify_finding
+from isotropy.data import load
 from isotropy.discovery import DiscoverOptions, Findings, discover
-from isotropy.discovery.claims._layer_group_claim import LayerGroupClaim
-from isotropy.discovery.predictors import _train_classifier
-from isotropy.discovery.proposing.layer_groups import _group_search_children, _image_group_search
-from isotropy.discovery.proposing.layer_groups._group_search_space import group_space
 from isotropy.groups import GRID_TRANSFORMATIONS, parse_group
 from isotropy.report import finding_page
 from isotropy.search import ChildProposal, GridChild, SearchResult, SearchSpace, State
-from isotropy.search._search_result import ScoredChild
 
 SIDE = 8
 NAMES = ("rotation", "horizontal flip", "vertical scramble")
+SHORT = TestingThresholds(set_trainings=2), PredictorThresholds(image_steps=150)
 
 
 @pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_image_group_search, "_SEEDS", 2)
-    monkeypatch.setattr(_train_classifier, "_STEPS", 150)
+def _short() -> Iterator[None]:
+    with replaced(*SHORT):
+        yield
 
 
 def scrambled(n: int, noise: float = 1.5) -> tuple[Tensor, Tensor]:
@@ -57,9 +71,7 @@ def noise(n: int) -> tuple[Tensor, Tensor]:
 def planted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Findings, Path, list[Step]]:
     """A search through all networks of three groups, its study, and what was told."""
     study, said = tmp_path_factory.mktemp("study") / "study.db", []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_image_group_search, "_SEEDS", 2)
-        patch.setattr(_train_classifier, "_STEPS", 150)
+    with replaced(*SHORT):
         found = discover(
             *scrambled(600),
             methods="groups",
@@ -92,9 +104,12 @@ def test_progress_counts_children_and_names_the_best(planted):
     _, _, said = planted
     last = [step for step in said if "best so far" in step.message][-1]
     assert last.message.startswith("8 of 8 children, best so far 9")
-    fitted = [step for step in said if step.message.startswith("fitted")]
-    assert [step.done for step in fitted] == list(range(1, len(fitted) + 1))
-    assert fitted[-1].done == fitted[-1].total
+    fitted = [step.message for step in said if step.message.startswith("fitted")]
+    assert len(fitted) > 2
+    for number, words in enumerate(fitted, 1):
+        assert words.startswith(f"fitted {number} of {len(fitted)} networks, the last with ")
+    assert said[-1].message.startswith("fitting models")
+    assert [step.done for step in said] == sorted(step.done for step in said)
 
 
 def test_the_model_commutes_up_to_its_last_layer(planted):
@@ -125,8 +140,8 @@ def test_a_finding_is_saved_loaded_and_shown(planted, tmp_path):
     page = finding_page(loaded)
     assert "horizontal flip and vertical scramble" in page
     assert "torch.randn(5, 1, 8, 8)" in page
-    with pytest.raises(CannotCertify, match="some layers of a network"):
-        networks_for(found[0], (1, 8, 8), 3)
+    with pytest.raises(ValueError, match="some layers of a network"):
+        certify_finding(found[0], (x, y))
 
 
 def test_a_study_that_is_done_trains_no_child_again(planted, monkeypatch):
@@ -170,7 +185,7 @@ def test_an_interruption_keeps_children_and_a_second_call_goes_on(tmp_path):
     study, done = tmp_path / "study.db", 3
 
     def stop(step: Step) -> None:
-        if step.done == done:
+        if step.message.startswith(f"{done} of 8 children"):
             raise KeyboardInterrupt
 
     options = {"methods": "groups", "candidates": NAMES, "fit_models": False}
@@ -188,10 +203,11 @@ def test_noise_gives_nothing():
     )
     assert len(found) == 0
     assert not any(isinstance(one, dict) and one["confirmed"] for one in found.tried)
-    assert any("nothing" in note or "no claim stands" in note for note in found.notes)
+    assert any("nothing can be claimed" in note for note in found.notes)
+    assert any(note.startswith("no claim stands") for note in found.notes)
 
 
-def _pretended(monkeypatch: pytest.MonkeyPatch, scores: dict[tuple[str, ...], float]) -> None:
+def _pretended(monkeypatch: pytest.MonkeyPatch, scores: Mapping[tuple[str, ...], float]) -> None:
     """A search that says what it is told to."""
 
     def search(child: object, space: SearchSpace, **options: object) -> SearchResult:
@@ -201,7 +217,27 @@ def _pretended(monkeypatch: pytest.MonkeyPatch, scores: dict[tuple[str, ...], fl
         ]
         return SearchResult(space, tuple(children))
 
-    monkeypatch.setattr(_group_search_children, "search_groups", search)
+    where = "isotropy.discovery.proposing._trained_children.search_groups"
+    monkeypatch.setattr(where, search)
+
+
+def _losing(
+    monkeypatch: pytest.MonkeyPatch, means: Mapping[int | State, float]
+) -> dict[State, Tensor]:
+    """Networks that lose so much, by their set or its size, else 0.5; filled with what is asked."""
+    losses: dict[State, Tensor] = {}
+    draw = torch.Generator().manual_seed(0)
+
+    def lost(grids: GridBench, state: State) -> Tensor:
+        mean = means.get(state, means.get(len(state.groups), 0.5))
+        if state not in losses:
+            losses[state] = mean + 0.01 * torch.randn(len(grids.outside.x), generator=draw)
+        return losses[state]
+
+    monkeypatch.setattr(GridBench, "network", lambda *_given: None)
+    monkeypatch.setattr(GridBench, "losses", lost)
+    monkeypatch.setattr(GridBench, "accuracy", lambda *_given: 0.5)
+    return losses
 
 
 def test_where_the_free_network_does_best_nothing_is_claimed(monkeypatch):
@@ -224,53 +260,24 @@ def test_a_set_that_costs_is_not_confirmed_however_well_it_did_in_the_search(mon
 
 
 def test_a_single_group_is_a_rival_beside_the_free_network(monkeypatch):
-    losses: dict[State, Tensor] = {}
-    draw = torch.Generator().manual_seed(0)
-
-    class Pretended:
-        """The free network does badly, one group alone well, the claim in between."""
-
-        def __init__(self, *arguments: object) -> None:
-            pass
-
-        def losses(self, state: State) -> Tensor:
-            mean = {0: 0.8, 1: 0.2}.get(len(state.groups), 0.5)
-            losses[state] = mean + 0.01 * torch.randn(36, generator=draw)
-            return losses[state]
-
-        def accuracy(self, state: State) -> float:
-            return 0.5
-
-    monkeypatch.setattr(_image_group_search, "ComparedNetworks", Pretended)
+    # the free network does badly, one group alone well, the claim in between
+    losses = _losing(monkeypatch, {0: 0.8, 1: 0.2})
     flip, scramble = NAMES[1:]
+    both = State((flip, scramble))
     _pretended(monkeypatch, {(): 0.5, (flip,): 0.4, (flip, scramble): 0.9})
     options = {"methods": "groups", "candidates": NAMES[1:], "fit_models": False}
     assert len(discover(*scrambled(120), **options)) == 0
-    assert {len(state.groups) for state in losses} == {0, 1, 2}
+    assert set(losses) == {State(), State((flip,)), both}
     losses.clear()
     # where no single group was trained, those that the set is made of are its rivals
     _pretended(monkeypatch, {(): 0.5, (flip, scramble): 0.9})
     assert len(discover(*scrambled(120), **options)) == 0
-    assert {State((flip,)), State((scramble,))} < set(losses)
+    assert set(losses) == {State(), State((flip,)), State((scramble,)), both}
 
 
 def test_a_set_with_one_group_too_many_gives_way_to_the_set_without_it(monkeypatch):
-    draw = torch.Generator().manual_seed(0)
-
-    class Pretended:
-        """Two groups do best, a third one costs, yet no more than to have one group only."""
-
-        def __init__(self, *arguments: object) -> None:
-            pass
-
-        def losses(self, state: State) -> Tensor:
-            mean = {2: 0.2, 3: 0.4}.get(len(state.groups), 0.5)
-            return mean + 0.01 * torch.randn(36, generator=draw)
-
-        def accuracy(self, state: State) -> float:
-            return 0.5
-
-    monkeypatch.setattr(_image_group_search, "ComparedNetworks", Pretended)
+    # two groups do best, a third one costs, yet no more than to have one group only
+    _losing(monkeypatch, {2: 0.2, 3: 0.4})
     scores = {(): 0.5, NAMES[:1]: 0.6, NAMES[:2]: 0.8, NAMES: 0.9}
     options = {"methods": "groups", "candidates": NAMES, "fit_models": False}
     _pretended(monkeypatch, scores)
@@ -280,6 +287,95 @@ def test_a_set_with_one_group_too_many_gives_way_to_the_set_without_it(monkeypat
     _pretended(monkeypatch, {**scores, NAMES[:2]: 0.4})  # not claimed, and so no rival
     found = discover(*scrambled(120), **options)
     assert [one.layers[0]["type"] for one in found] == [", ".join(NAMES), "rotation"]
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_what_is_confirmed_is_reported_best_first(monkeypatch, first):
+    names = ("horizontal flip", "vertical flip", "vertical scramble")
+    _losing(monkeypatch, {1: 0.2, State(names[1:2]): 0.3})
+    scores = {(names[first],): 0.9, (names[1],): 0.8, (names[2 - first],): 0.7, (): 0.5}
+    _pretended(monkeypatch, scores)
+    found = discover(
+        *scrambled(120), methods="groups", candidates=names, fit_models=False, seed=first
+    )
+    told = [one for one in found.tried if isinstance(one, dict)]
+    assert [one["confirmed"] for one in told] == [True, False, True]
+    assert [one.layers[0]["type"] for one in found] == [names[first], names[2 - first]]
+    assert [one.name for one in found] == [told[0]["name"], told[2]["name"]]
+    assert not any(note.startswith("no claim stands") for note in found.notes)
+
+
+def test_claims_are_corrected_for_being_several(monkeypatch):
+    _losing(monkeypatch, {0: 0.49, 1: 0.505})
+    options = {"methods": "groups", "candidates": NAMES, "fit_models": False}
+    told = []
+    for others in ({}, {NAMES[1:2]: 0.8, NAMES[2:]: 0.7}):
+        _pretended(monkeypatch, {(): 0.5, NAMES[:1]: 0.9, **others})
+        found = discover(*scrambled(120), **options)
+        told.append([one["p_value"] for one in found.tried if isinstance(one, dict)])
+    (alone,), several = told
+    assert len(several) == 3
+    assert 0 < alone < several[0]
+
+
+def test_layers_and_motions_may_be_looked_for_in_the_same_call(monkeypatch):
+    _losing(monkeypatch, {1: 0.2})
+    _pretended(monkeypatch, {(): 0.5, NAMES[:1]: 0.9})
+    asked = []
+
+    def nothing(looking: object, *_given: object) -> Iterator[object]:
+        asked.append(type(looking))
+        yield from ()
+
+    monkeypatch.setattr(LayerProposer, "propose", nothing)
+    where = "isotropy.discovery.proposing._motion_proposer.MotionProposer.propose"
+    monkeypatch.setattr(where, nothing)
+    options = {"candidates": NAMES[:1], "fit_models": False}
+    found = discover(*scrambled(120), methods=("groups", "layers"), **options)
+    assert len(asked) == 2
+    assert [one.name for one in found] == ["layers that commute with rotation"]
+
+
+def test_what_was_fitted_before_an_interruption_is_tested(monkeypatch):
+    _losing(monkeypatch, {2: 0.2, 1: 0.3})
+    _pretended(monkeypatch, {(): 0.5, NAMES[:2]: 0.9, NAMES[:1]: 0.8, NAMES: 0.7})
+
+    def network(grids: GridBench, state: State, seed: int) -> None:
+        if state == State(NAMES):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(GridBench, "network", network)
+    options = DiscoverOptions(keep_on_interrupt=True)
+    found = discover(*scrambled(120), methods="groups", candidates=NAMES, options=options)
+    assert found.stopped == "interrupted while searching for sets of groups"
+    assert [one.order for one in found] == [8, 4]
+    assert found[0].model is None
+    assert f"layers that commute with {', '.join(NAMES[:2])} and {NAMES[2]}: not tested" in (
+        found.tried
+    )
+
+
+def test_time_that_runs_out_keeps_children_and_a_second_call_goes_on(tmp_path, monkeypatch):
+    _losing(monkeypatch, {})
+    options = {"methods": "groups", "candidates": NAMES[:1], "fit_models": False}
+    kept = DiscoverOptions(study=tmp_path / "study.db", children=1)
+    discover(*noise(100), options=kept, **options)
+
+    def sleeping(*_given: object, **_options: object) -> None:
+        time.sleep(60)
+
+    kept = replace(kept, children=None)
+    with monkeypatch.context() as patch:
+        patch.setattr(GridChild, "fit", sleeping)
+        found = discover(*noise(100), options=kept, budget=0.4, **options)
+    assert "searching for sets of groups" in found.stopped
+    assert "the budget of 1 s" in found.stopped
+    assert len(found) == len(found.tried) == 0
+    study = SearchResult.of(tmp_path / "study.db", "groups")
+    assert (len(study.children), study.running) == (1, 0)
+    found = discover(*noise(100), options=kept, **options)
+    assert not found.stopped
+    assert str(found.tried[0]).startswith("2 children trained")
 
 
 @pytest.mark.parametrize("image", [(1, 8, 8), (1, 28, 28), (3, 32, 32), (1, 9, 9), (1, 8, 12)])
@@ -314,17 +410,16 @@ def test_the_text_of_a_group_is_the_group_on_pixels(names):
             if moved not in elements:
                 elements.add(moved)
                 coming.append(moved)
-    written = parse_group(str(claim.group))
+    written = parse_group(claim.statement.group)
     # names that can be left out may enlarge the group, but move no weight that was alone
-    assert written.order() == claim.order <= len(elements)
-    for generator in written.discrete:
-        assert tuple(generator.monomial().index.tolist()) in elements
+    assert written.order() == claim.statement.order <= len(elements)
+    for one in written.discrete:
+        assert tuple(one.monomial().index.tolist()) in elements
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"methods": ["groups", "layers"]}, "expected the method 'groups' alone"),
         (
             {"methods": "layers", "options": DiscoverOptions(study="a.db")},
             "expected the method 'groups' with a study",
@@ -344,10 +439,13 @@ def test_the_text_of_a_group_is_the_group_on_pixels(names):
         ({"blocks": 2}, "expected no blocks for images"),
     ],
 )
-def test_bad_options_are_refused_before_anything_is_trained(options, sentence, tmp_path):
+def test_bad_options_are_refused_before_anything_is_trained(options, sentence):
     x, y = np.random.default_rng(0).normal(size=(90, 4, 6)), np.arange(90) % 2
+    said = []
+    watched = replace(options.get("options", DiscoverOptions()), progress=said.append)
     with pytest.raises(ValueError, match=sentence):
-        discover(x, y, **{"methods": "groups", **options})
+        discover(x, y, **{"methods": "groups", **options, "options": watched})
+    assert not said
 
 
 @pytest.mark.parametrize(
@@ -403,33 +501,24 @@ def test_every_subset_is_a_network_of_its_generators():
             assert space.network(space.state(*fewer)) != claim.state
 
 
-def test_what_is_confirmed_is_reported_best_first(monkeypatch):
+def test_a_cost_is_against_the_strongest_rival_and_p_against_all(monkeypatch):
     space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((8, 8),))
-    names = [("horizontal flip",), ("vertical flip",), ("horizontal flip", "vertical flip")]
-    claims = [LayerGroupClaim(space, space.state(*some)) for some in names]
-    search = object.__new__(_image_group_search._GroupSearch)
-    monkeypatch.setattr(search, "_finding", lambda claim, test: claim.state.groups, raising=False)
-    tests = [SimpleNamespace(confirmed=one) for one in (True, False, True)]
-    assert search._reported(claims, tests, fit_models=False) == [names[0], names[2]]
-
-
-def test_a_cost_is_against_the_strongest_rival_and_p_against_all():
-    space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((8, 8),))
+    rivals = State(), space.state("vertical flip")
     draw = np.random.default_rng(0)
     noise = 0.2 * draw.random(400)
     losses = {
         space.state("horizontal flip"): torch.from_numpy(1.02 + noise),
-        State(): torch.from_numpy(1.0 + noise),  # strong, and sure: the same rows are hard
-        space.state("vertical flip"): torch.from_numpy(1.1 + 3 * draw.random(400)),  # weak, unsure
+        rivals[0]: torch.from_numpy(1.0 + noise),  # strong, and sure: the same rows are hard
+        rivals[1]: torch.from_numpy(1.1 + 3 * draw.random(400)),  # weak, unsure
     }
-    search = object.__new__(_image_group_search._GroupSearch)
-    search.compared = SimpleNamespace(losses=losses.__getitem__)
-    search.margin = search.level = 0.05
-    search.outside = SimpleNamespace(groups=None)
-    search._constant_losses = lambda: torch.full((400,), 3.0, dtype=torch.float64)
-    claim = LayerGroupClaim(space, space.state("horizontal flip"))
-    found = search._tested(claim, [State(), space.state("vertical flip")])
-    alone = [search._tested(claim, [one]) for one in (State(), space.state("vertical flip"))]
+    flat = torch.full((400,), 3.0, dtype=torch.float64)
+    monkeypatch.setattr(GridBench, "losses", lambda _grids, state: losses[state])
+    monkeypatch.setattr(GridBench, "constant_losses", lambda _grids: flat)
+    rows = ImageData.of(load(scrambled(400)))
+    bench = Bench(Problem("images", rows, rows, rows, rows, rows), 0.05, 0.05)
+    claim = LayerGroupClaim(space, space.state("horizontal flip"), rivals)
+    found = claim.test(bench, generator(0)).test
+    alone = [replace(claim, rivals=(one,)).test(bench, generator(0)).test for one in rivals]
     assert found.effect == alone[0].effect == pytest.approx(0.02 / (3 - 1.1), rel=0.02)
     assert found.interval == alone[0].interval
     assert found.p_value == max(one.p_value for one in alone)
@@ -442,10 +531,12 @@ def test_the_order_counts_all_groups_of_a_set():
         (("horizontal scramble", "top horizontal scramble"), 4),
         (("horizontal translation", "horizontal flip"), 16),
     ):
-        assert LayerGroupClaim(space, space.network(space.state(*names))).order == order
+        claim = LayerGroupClaim(space, space.network(space.state(*names)))
+        assert claim.statement.order == order
     everything = LayerGroupClaim(space, State(space.groups))
     alone = [
         one.permutations((8, 8), 8)[0].tolist()
         for one in space.transformations(State(space.groups))
     ]
-    assert everything.order == PermutationGroup([Permutation(one) for one in alone]).order()
+    whole = PermutationGroup([Permutation(one) for one in alone])
+    assert everything.group.order() == whole.order()

@@ -1,5 +1,6 @@
 """Groups that hold together, and what a weak predictor would let pass."""
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -7,22 +8,22 @@ import pytest
 import torch
 from torch import nn
 
-from discovery.pieces import (
-    ConfirmedGroups,
-    FreePredictor,
-    GroupProposal,
-    PairGroup,
-    Patience,
-    TaskData,
-    symmetric,
+from discovery.given_claims import (
+    Bench,
+    Tested,
+    all_tested,
+    bench_of,
+    chosen,
+    group_claims,
+    groups_tested,
+    moving_claims,
+    orders,
 )
+from discovery.pieces import PairGroup, Patience, symmetric
 from isotropy.data import Dataset, load
 from isotropy.discovery import DiscoverOptions, discover, read_shape
-from isotropy.discovery._positions import PositionOptions, PositionSearch
-from isotropy.discovery.proposing.generators import _continuous
-from isotropy.discovery.proposing.permutations import _proposals
-from isotropy.discovery.testing import _against_subgroups, _confirmed_groups
-from isotropy.discovery.testing._beside_permutations import leave_out
+from isotropy.discovery.proposing.permutations import _permutation_proposer
+from isotropy.discovery.testing import _joined_groups
 
 
 def swap(n, i, j):
@@ -31,38 +32,15 @@ def swap(n, i, j):
     return PairGroup(((order, np.arange(1)),), n, 1)
 
 
-def searched(x, y, groups):
-    """Groups that are given, tested."""
-    search = PositionSearch(
-        TaskData.of(load((x, y))),
-        PositionOptions(moving=False),
-        Patience(keep_on_interrupt=False),
-    )
-    proposals = tuple(GroupProposal(group, "given", 1e-6) for group in groups)
-    search._proposals = type(search._proposals)(proposals, (), None, ())
-    assert search._confirm()
-    return ConfirmedGroups(
-        search._claims,
-        search.data,
-        search._free,
-        search._seen,
-        search._outside,
-        margin=0.05,
-        level=0.05,
-        seed=0,
-    )
-
-
 def test_what_two_groups_generate_is_claimed_in_their_place():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 3))
-    groups = searched(x, x.sum(1) + 0.1 * rng.normal(size=400), [swap(3, 0, 1), swap(3, 1, 2)])
-    first, second = groups.claims
+    bench = bench_of(x, x.sum(1) + 0.1 * rng.normal(size=400))
+    (first, second), left = groups_tested(bench, [swap(3, 0, 1), swap(3, 1, 2)])
     assert first.confirmed
     assert second.confirmed
-    (joined,) = groups._joined([first, second])
-    assert joined.group.order == 6
-    assert joined.confirmed
+    assert orders(left) == [6]
+    (joined,) = (one for one in left if one.reported)
     assert joined.test.adjusted_p_value >= max(
         first.test.adjusted_p_value, second.test.adjusted_p_value
     )
@@ -72,12 +50,11 @@ def test_of_two_that_do_not_hold_together_the_dearer_is_dropped():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(2000, 3))
     weights = np.array([1.0, 1.25, 1.5])  # neighbours are near each other, the ends are not
-    groups = searched(x, x @ weights, [swap(3, 0, 1), swap(3, 1, 2)])
-    first, second = groups.claims
+    (first, second), left = groups_tested(bench_of(x, x @ weights), [swap(3, 0, 1), swap(3, 1, 2)])
     assert first.confirmed
     assert second.confirmed
-    (left,) = groups._joined([first, second])
-    assert left is min((first, second), key=lambda claim: claim.test.effect)
+    (kept,) = (one for one in left if one.reported)
+    assert kept.claim is min((first, second), key=lambda one: one.test.effect).claim
 
 
 def test_a_part_with_more_symmetry_than_the_task_is_not_taken_for_it():
@@ -148,16 +125,16 @@ def test_five_axes_are_refused():
         read_shape(data, ())
 
 
-def turned() -> tuple[_continuous.TestedClaim, FreePredictor, TaskData]:
+def turned(kind: str = "") -> tuple[Tested, Bench]:
     """A rotation that is confirmed, and what it was tested with."""
     x = np.random.default_rng(0).normal(size=(300, 2))
-    data = TaskData.of(load((x, (x**2).sum(1))))
-    rows = np.arange(300)
-    free = data.free_predictor(0)
-    claims = _continuous.ContinuousClaims.proposed(data, rows[:150], _continuous.GeneratorOptions())
-    (one, *_) = claims.tests(free, data, data.rows(rows[150:]), margin=0.05, level=0.05, seed=0)
-    assert one.action.test.confirmed
-    return one, free, data
+    y = (x**2).sum(1)
+    bench = bench_of(x, y, smooth=True)
+    tested = all_tested(moving_claims(bench), bench)
+    assert tested[0].confirmed
+    smooth = bench.smooth_one
+    known = {("smooth", bench.problem.fitted): replace(smooth, kind=kind or smooth.kind)}
+    return tested[0], replace(bench, found={**bench.found, **known})
 
 
 @pytest.mark.parametrize(
@@ -168,21 +145,21 @@ def turned() -> tuple[_continuous.TestedClaim, FreePredictor, TaskData]:
     ],
 )
 def test_motions_of_what_is_linear_say_nothing(kind, why):
-    one, free, data = turned()
-    leave_out([one], [], data.arrangement, replace(free, kind=kind))
-    assert one.action.test.confirmed == (not why)
-    assert one.note == why
+    one, bench = turned(kind)
+    (left,) = chosen([one], bench, Patience())
+    assert left.confirmed == (not why)
+    assert left.note == why
 
 
 def test_what_costs_something_is_not_claimed_beside_what_is_exact():
-    (exact, free, data), (other, _, _) = turned(), turned()
-    test = replace(other.action.test, effect=0.03, interval=(0.02, 0.04))
-    other.action = replace(other.action, test=test)
-    leave_out([other], [], data.arrangement, free)
-    assert other.action.test.confirmed  # there is nothing better
-    leave_out([exact, other], [], data.arrangement, free)
-    assert exact.action.test.confirmed
-    assert not other.action.test.confirmed
+    exact, bench = turned()
+    dearer = replace(exact.test, effect=0.03, interval=(0.02, 0.04))
+    other = replace(exact, claim=copy(exact.claim), test=dearer)
+    (alone,) = chosen([other], bench, Patience())
+    assert alone.confirmed  # there is nothing better
+    first, second = chosen([exact, other], bench, Patience())
+    assert first.confirmed
+    assert not second.confirmed
 
 
 def test_motions_of_columns_that_hardly_matter_are_no_symmetries():
@@ -210,9 +187,10 @@ def test_a_poor_network_does_not_speak_against_what_an_average_shows(monkeypatch
     x = rng.normal(size=(900, 6))
     y = np.abs(x).sum(1) + rng.normal(size=900)
     everything = PairGroup(tuple((p, np.arange(1)) for p in symmetric([range(6)], 6)), 6, 1)
-    groups = searched(x, y, [everything])
-    (claim,) = groups.claims
-    assert claim.confirmed
+    bench = bench_of(x, y, networks=True)
+    (claim,) = group_claims(bench, [everything])
+    tested = all_tested([claim], bench)
+    assert tested[0].confirmed
 
     def network(symmetry, x, y, task, **options):
         """Poorer with all permutations than with shifts, and no better than the average."""
@@ -224,8 +202,8 @@ def test_a_poor_network_does_not_speak_against_what_an_average_shows(monkeypatch
         )
         return model, {}
 
-    monkeypatch.setattr(_against_subgroups, "fit_symmetric_model", network)
-    assert groups._held([claim]) == [claim]
+    monkeypatch.setattr(_joined_groups, "fit_symmetric_model", network)
+    assert orders(chosen(tested, bench, Patience())) == [720]
 
 
 def test_what_was_proposed_before_an_interruption_is_tested(monkeypatch):
@@ -235,7 +213,7 @@ def test_what_was_proposed_before_an_interruption_is_tested(monkeypatch):
     def interrupted(*given, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_proposals, "swap_symmetries", interrupted)
+    monkeypatch.setattr(_permutation_proposer, "swap_symmetries", interrupted)
     found = discover(
         x, np.abs(x).sum(1), methods="permutations", options=DiscoverOptions(keep_on_interrupt=True)
     )
@@ -256,14 +234,15 @@ def test_running_out_of_time_keeps_groups_that_are_confirmed(monkeypatch):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(900, 6))
     everything = PairGroup(tuple((p, np.arange(1)) for p in symmetric([range(6)], 6)), 6, 1)
-    groups = searched(x, np.abs(x).sum(1) + rng.normal(size=900), [everything])
+    bench = bench_of(x, np.abs(x).sum(1) + rng.normal(size=900), networks=True)
+    tested = all_tested(group_claims(bench, [everything]), bench)
 
     def late(*given, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_confirmed_groups, "held_against_subgroups", late)
+    monkeypatch.setattr(_joined_groups, "held_against_subgroups", late)
     patience = Patience(keep_on_interrupt=True)
-    assert groups.shown(patience, with_networks=True) == groups.claims
+    assert orders(chosen(tested, bench, patience)) == [720]
     assert patience.stopped == "interrupted while holding groups against smaller ones"
 
 

@@ -3,35 +3,50 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
+from discovery.given_claims import Bench, Claim, Problem
 from discovery.pieces import (
     SHIFTS,
+    FittedPredictor,
+    ImageBench,
     ImageData,
-    ImageSearch,
+    LayerProposer,
+    LearnedLayers,
+    PredictorThresholds,
     asked_motions,
     build_model,
+    channel_units,
     moved_at_random,
+    one_thread,
+    replaced,
+    rivals,
     usual_motions,
 )
 from isotropy.data import load
-from isotropy.discovery.claims._layer_claim import LayerProposals
-from isotropy.discovery.predictors._image_network import ImageNetwork
-from isotropy.discovery.predictors._image_predictors import FittedPredictor, channel_units, rivals
-from isotropy.discovery.predictors._train_classifier import outputs_of
-from isotropy.discovery.proposing.images import _image_search
 from isotropy.groups import p4m
 
 FREE = ["factored", "conv"]
 
 
-def made(image: tuple[int, int, int], paths: list[list[str]], **options: Any) -> ImageNetwork:
+@pytest.fixture(autouse=True)
+def _alone() -> Iterator[None]:
+    with one_thread():
+        yield
+
+
+def made(
+    image: tuple[int, ...], paths: list[list[str]], outputs: int = 3, **options: Any
+) -> nn.Module:
     torch.manual_seed(0)
-    return ImageNetwork(image, 3, paths, alpha=3, **options).double()
+    spec = {"kind": "image network", "image": image, "outputs": outputs, "paths": paths, "alpha": 3}
+    return build_model({**spec, **options}).double()
 
 
 def data_of(*shape: int) -> ImageData:
@@ -112,9 +127,7 @@ def test_rows_of_pixels_and_images_are_the_same_and_units_apply():
 )
 def test_bad_networks_are_refused(image, paths, sentence):
     with pytest.raises(ValueError, match=sentence):
-        ImageNetwork(image, 3, paths)
-    with pytest.raises(ValueError, match=sentence):
-        build_model({"kind": "image network", "image": image, "outputs": 3, "paths": paths})
+        made(image, paths)
 
 
 def test_other_images_are_refused():
@@ -217,45 +230,66 @@ def test_fewer_rows_keep_all_groups_that_they_can():
     assert data.at_most(320, seed=0) is data
 
 
+def image_bench(*fitted: FittedPredictor) -> ImageBench:
+    """Predictors of small images, some of them fitted already."""
+    bench = Bench(Problem.of(data_of(1, 4, 4), "images"), margin=0.05, level=0.05)
+    bench.found.update(enumerate(fitted))
+    return ImageBench(bench)
+
+
 def test_candidates_are_held_against_networks_that_are_not_built_with_them():
-    data = data_of(1, 4, 4)
-    search = ImageSearch(data)
     free, strict = (made((1, 4, 4), [paths] * 4).float() for paths in (FREE, ["conv"]))
-    search.predictors.fits = [
-        FittedPredictor("free", free, 0.9),
-        FittedPredictor("strict", strict, 0.1, SHIFTS, 4),
-    ]
-    rows = search.outside
-
-    def losses(network):
-        return search.predictors.losses(outputs_of(network, rows.x), rows)
-
-    (asked,) = asked_motions(["Z(4)*Trivial(4)"], data)
-    mine, others = search._compared(asked, rows)
-    assert [torch.equal(other, losses(free)) for other in others] == [True]
+    without = FittedPredictor("free", free, 0.9)
+    shifted = FittedPredictor("strict", strict, 0.1, SHIFTS, 4)
+    images = image_bench(without, shifted)
+    rows = images.outside
+    (asked,) = asked_motions(["Z(4)*Trivial(4)"], rows)
+    mine, others = images.of_motions(asked, rows)
+    assert [torch.equal(other, images.losses(without, rows)) for other in others] == [True]
     # the strict network is its own average, and would have lost nothing to itself
     assert not torch.allclose(mine, others[0])
-    turns = next(one for one in usual_motions(data) if one.name.startswith("C(4)"))
+    turns = next(one for one in usual_motions(rows) if one.name.startswith("C(4)"))
     assert turns.is_usual
-    _, others = search._compared(turns, rows)
-    assert torch.equal(others[0], losses(strict))
+    _, others = images.of_motions(turns, rows)
+    assert torch.equal(others[0], images.losses(shifted, rows))
 
 
-def test_a_claim_is_held_against_one_strict_layer_less(monkeypatch):
-    search = ImageSearch(data_of(1, 4, 4))
-    fitted: list[int] = []
+@pytest.mark.parametrize(
+    ("costs", "depth", "words"),
+    [
+        ([0, 0], 4, "all layers"),
+        ([1, 0, 1, 0, 0], 2, "layers 0–1"),
+        ([0, 1, 1, 1, 0], 1, "layer 0"),
+    ],
+)
+def test_a_claim_is_held_against_one_strict_layer_less(monkeypatch, costs, depth, words):
+    """Costs of claims in turn, each asked again beside one layer less where it was nothing."""
+    images, left, rivalled = image_bench(), list(costs), []
+    row = dict.fromkeys(("layer", "maps", "type", "shares"), "")
 
-    def fit(data, paths, seed, *, report):
-        fitted.append(sum(path == ["conv"] for path in paths))
-        return made((1, 4, 4), paths).float(), {}, 0.5
+    def learned(data, path, *rest):
+        return LearnedLayers(path, 4 if path == "conv" else 0, (4, 4), (row,) * 4)
 
-    monkeypatch.setattr(_image_search, "fit_image_network", fit)
-    monkeypatch.setattr(ImageSearch, "_is_promising", lambda self, claim: True)
-    claims = LayerProposals({"conv": 4}, {}, (4, 4)).claims("conv")
-    claim = search._deepest(claims)
-    assert claim is not None
-    assert (claim.depth, fitted) == (4, [4, 3])
-    assert [one.depth for one in rivals(search.predictors.fits, claim.parts, claim.depth)] == [3]
+    def fit(data, paths, *seed, **options):
+        strict = sum(path == ["conv"] for path in paths)
+        return made((1, 4, 4), paths).float(), {}, 0.5 - 0.1 * strict  # deeper ones do better
+
+    def cost(self, compared):
+        rivalled.append(compared[1])
+        return float(left.pop(0))
+
+    monkeypatch.setattr(LearnedLayers, "of", learned)
+    monkeypatch.setattr(ImageBench, "cost", cost)
+    for place in ("testing._image_bench", "predictors._fitted_images"):
+        monkeypatch.setattr(f"isotropy.discovery.{place}.fit_image_network", fit)
+    with replaced(PredictorThresholds(image_steps=1)):
+        found = LayerProposer().propose(images.bench, lambda words: None)
+        claims = [one for one in found if isinstance(one, Claim)]
+    assert [claim.label for claim in claims] == [f"translation in {words}"]
+    assert not left
+    (rival,) = rivalled[-1]
+    less = images.network("conv", depth - 1, "one strict layer less")
+    assert torch.equal(rival, images.losses(less, images.apart))
 
 
 @pytest.mark.parametrize("averaged", [["turn"], ["left-right"], ["turn", "left-right"]])
@@ -266,8 +300,7 @@ def test_averages_have_their_motions_and_no_others(averaged):
     for name, moved in (("turn", turned), ("left-right", mirrored)):
         same = torch.allclose(network(moved), network(x), atol=1e-9)
         assert same == (name in averaged)
-    maps = ImageNetwork((1, 6, 6), 36, [FREE] * 4, alpha=3, maps=True, averaged=averaged)
-    maps = maps.double().eval()
+    maps = made((1, 6, 6), [FREE] * 4, 36, maps=True, averaged=averaged).eval()
     (plain,) = maps(x).unflatten(1, (1, 6, 6)).unbind(1)
     for name, moved in (("turn", turned), ("left-right", mirrored)):
         expected = plain.rot90(1, (1, 2)) if name == "turn" else plain.flip(2)
@@ -276,14 +309,14 @@ def test_averages_have_their_motions_and_no_others(averaged):
 
 
 def test_images_of_convolutions_move_along_and_keep_their_units():
-    network = ImageNetwork((2, 7, 6), 42, [["conv"]] * 4, alpha=3, maps=True).double()
+    network = made((2, 7, 6), [["conv"]] * 4, 42, maps=True)
     x = torch.randn(3, 2, 7, 6, dtype=torch.float64)
     before = network(x)
     moved = network(x.roll((2, 5), (2, 3))).unflatten(1, (7, 6))
     torch.testing.assert_close(moved, before.unflatten(1, (7, 6)).roll((2, 5), (1, 2)))
     network.rescale(torch.full((42,), 3.0), torch.full((42,), 2.0))
     torch.testing.assert_close(network(x), 2 * before + 3)
-    free = ImageNetwork((2, 7, 6), 42, [["conv"]] * 3 + [FREE], alpha=3, maps=True)
+    free = made((2, 7, 6), [["conv"]] * 3 + [FREE], 42, maps=True)
     assert free.places is not None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -9,28 +10,26 @@ import pytest
 import torch
 
 from discovery.pieces import (
+    ImageBench,
     ImageData,
-    ImageSearch,
+    LayerProposer,
+    ModellingThresholds,
     OutOfTime,
-    Patience,
-    discover_images,
+    PredictorThresholds,
+    distinguishability,
     moved_together,
     one_thread,
+    replaced,
     usual_motions,
 )
 from isotropy.data import load
-from isotropy.discovery.modelling import _image_models
-from isotropy.discovery.predictors import _image_predictors, _train_classifier
-from isotropy.discovery.predictors._moved_support import distinguishability
-from isotropy.discovery.proposing.images import _image_search
-from isotropy.discovery.reading._image_shapes import image_shape, target_shape
+from isotropy.discovery import DiscoverOptions, discover
 
 
 @pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_train_classifier, "_STEPS", 60)
-    monkeypatch.setattr(_train_classifier, "_MAP_STEPS", 60)
-    monkeypatch.setattr(_image_predictors, "_ALPHA", 3)
+def _short() -> Iterator[None]:
+    with replaced(PredictorThresholds(image_steps=60, image_channels=3)), one_thread():
+        yield
 
 
 def data_of(x: Any, y: Any) -> ImageData:
@@ -55,29 +54,29 @@ def noise(*shape: int, seed: int = 0) -> np.ndarray:
     ],
 )
 def test_channels_are_told_by_their_number(given, sizes, last):
-    shape = image_shape((90, *given))
-    assert (shape.sizes, shape.channels_last) == (sizes, last)
-    x = torch.arange(2 * int(np.prod(given))).reshape(2, *given)
-    rows = shape.rows(x)
+    x = torch.arange(2 * int(np.prod(given))).reshape(2, *given).float()
+    data = data_of(x, np.arange(2))
+    assert (data.image, data.shape.channels_last) == (sizes, last)
     first = np.moveaxis(x.numpy(), -1, 1) if last else x.numpy()
-    np.testing.assert_array_equal(rows.numpy(), first.reshape(2, -1))
-    assert torch.equal(shape.back(rows), x)
+    np.testing.assert_array_equal(data.x.numpy(), first.reshape(2, -1))
+    assert torch.equal(data.shape.back(data.x), x)
 
 
 def test_targets_of_the_same_height_and_width_are_images():
-    image = image_shape((90, 8, 6, 3))
+    x = noise(90, 8, 6, 3)
     for given, sizes in (((8, 6), (1, 8, 6)), ((2, 8, 6), (2, 8, 6)), ((8, 6, 2), (2, 8, 6))):
-        found = target_shape((90, *given), image)
-        assert found is not None
-        assert found.sizes == sizes
-    assert target_shape((90, 6, 8), image) is None
+        target = data_of(x, noise(90, *given, seed=1)).target
+        assert target is not None
+        assert target.sizes == sizes
+    with pytest.raises(ValueError, match="images of 8 by 6 as the targets"):
+        data_of(x, noise(90, 6, 8, seed=1))
 
 
-def test_a_linear_filter_commutes_with_translations_and_not_with_mirrors(monkeypatch):
+def test_a_linear_filter_commutes_with_translations_and_not_with_mirrors():
     x = noise(500, 5, 6)
     y = x + 0.8 * np.roll(x, 1, 1) - 0.5 * np.roll(x, 1, 2) + 0.1 * noise(500, 5, 6, seed=1)
-    monkeypatch.setattr(_image_models, "_LARGEST_CURVE", 0)
-    found = discover_images(data_of(x, y))
+    with replaced(ModellingThresholds(curve_pixels=0)):
+        found = discover(x, y, methods="layers")
     best = found.best
     assert best is not None
     assert best.name == "Z(5) × Z(6), translations of the image"
@@ -87,6 +86,7 @@ def test_a_linear_filter_commutes_with_translations_and_not_with_mirrors(monkeyp
     assert best.comparison is not None
     assert best.comparison.loss == "mean squared error"
     assert best.comparison.strict_accuracy is None
+    assert best.comparison.curve == ()
     assert best.equivariance_error is not None
     assert best.equivariance_error < 1e-5
     assert best.examples is not None
@@ -101,14 +101,15 @@ def test_a_weighted_sum_with_a_mirror_has_that_mirror_alone():
     weights = np.concatenate([weights, weights[:, ::-1]], 1)
     x = noise(600, 4, 6)
     y = (weights * x).sum((1, 2)) + 0.2 * noise(600, seed=1)
-    found = discover_images(data_of(x, y), fit_models=False)
+    found = discover(x, y, methods="layers", fit_models=False)
     assert [one.name for one in found] == ["Z(2), mirror images"]
     assert found[0].action.endswith("the number stays")
     assert found.notes[0].startswith("regression on images; best predictor: linear map")
 
 
 def test_noise_as_target_confirms_nothing():
-    found = discover_images(data_of(noise(150, 4, 4), noise(150, 2, seed=1)), fit_models=False)
+    x, y = noise(150, 4, 4), noise(150, 2, seed=1)
+    found = discover(x, y, methods="layers", fit_models=False)
     assert len(found) == 0
     assert "nothing can be claimed" in found.notes[1]
 
@@ -138,7 +139,7 @@ def test_moved_images_are_told_from_those_of_the_data_or_not():
         assert low < distinguishability(data, mirror, 0) < high
 
 
-def letters_anywhere(rows: int, side: int):
+def letters_anywhere(rows: int, side: int) -> tuple[np.ndarray, np.ndarray]:
     """The letters L and F, anywhere in the image and upright."""
     rng = np.random.default_rng(0)
     y = rng.integers(2, size=rows)
@@ -146,63 +147,85 @@ def letters_anywhere(rows: int, side: int):
     letters[0, :3, 0] = letters[0, 2, :3] = 1
     letters[1, 0, :3] = letters[1, :3, 0] = letters[1, 1, 1] = 1
     x = np.stack([np.roll(letters[k], rng.integers(side, size=2), (0, 1)) for k in y])
-    return data_of(x + 0.1 * rng.normal(size=x.shape), y)
+    return x + 0.1 * rng.normal(size=x.shape), y
 
 
 def test_things_that_lie_anywhere_are_told_from_their_mirror_images():
-    data = letters_anywhere(900, 16)
+    data = data_of(*letters_anywhere(900, 16))
     mirror = next(one for one in usual_motions(data) if one.name == "Z(2), mirror images")
-    with one_thread():
-        assert distinguishability(data, mirror, 0) < 0.6
-        assert distinguishability(data, mirror, 0, wherever=True) > 0.65
+    assert distinguishability(data, mirror, 0) < 0.6
+    assert distinguishability(data, mirror, 0, wherever=True) > 0.65
 
 
-def test_mirror_images_that_the_data_do_not_have_are_not_claimed():
-    search = ImageSearch(letters_anywhere(900, 8))
-    with one_thread():
-        search.fit()
-        search.confirm()
-    found = search.so_far()
+def test_mirror_images_that_the_data_do_not_have_are_not_claimed(monkeypatch):
+    monkeypatch.setattr(LayerProposer, "propose", lambda *given: iter(()))  # which takes long
+    found = discover(*letters_anywhere(900, 8), methods="layers", fit_models=False)
     assert [one.group for one in found] == ["Z(8)*Z(8)"]
     unlike = [one for one in found.tried if "unlike the images of the data" in str(one)]
     assert any(str(one).startswith("Z(2), mirror images") for one in unlike)
 
 
-@pytest.mark.parametrize("stage", ["fit", "confirm", "fit_models"])
-def test_what_is_sure_stays_when_a_stage_is_cut_short(monkeypatch, stage):
-    x = noise(400, 4, 5)
-    y = x.sum((1, 2)) + 0.1 * noise(400, seed=1)
+IMAGES = noise(400, 4, 5)
+ALL_SHIFTS = "Z(4) × Z(5), translations of the image"
 
-    def cut(self: ImageSearch) -> None:
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ("proposing._motion_proposer.ImageBench.free", "fitting predictors of images"),
+        ("claims._motion_claim.MotionClaim.test", "testing what was found"),
+        ("claims._motion_claim.MotionClaim.fit", "fitting models"),
+    ],
+    ids=["fit", "confirm", "fit_models"],
+)
+def test_what_is_sure_stays_when_a_stage_is_cut_short(monkeypatch, stage, words):
+    def cut(*given: Any, **options: Any) -> None:
         raise OutOfTime
 
-    monkeypatch.setattr(ImageSearch, stage, cut)
-    monkeypatch.setattr(_image_search.MotionPredictors, "build_for", lambda *given: None)
-    found = discover_images(data_of(x, y), patience=Patience(3600.0))
+    monkeypatch.setattr(f"isotropy.discovery.{stage}", cut)
+    monkeypatch.setattr(ImageBench, "is_similar", lambda *given: False)
+    y = IMAGES.sum((1, 2)) + 0.1 * noise(400, seed=1)
+    found = discover(IMAGES, y, methods="layers", budget=3600.0)
+    assert found.stopped.startswith(f"{words} took more than its share of the budget")
     names = [one.name for one in found]
-    if stage == "fit_models":
-        assert "Z(4) × Z(5), translations of the image" in names
+    if words == "fitting models":
+        assert ALL_SHIFTS in names
         assert all(one.confirmed and one.model is None for one in found)
-    else:
-        assert names == []
-        assert "Z(4) × Z(5), translations of the image: not tested" in found.tried
+        return
+    assert names == []
+    (said,) = (str(one) for one in found.tried if str(one).startswith(ALL_SHIFTS))
+    assert said.endswith("not tested")
+
+
+def test_a_long_budget_searches_sets_of_groups_only_where_images_have_classes(caplog):
+    class Begun(Exception):
+        """The plan has been logged."""
+
+    def stop(step: Any) -> None:
+        raise Begun
+
+    caplog.set_level("INFO")
+    images = noise(200, 1, 6, 6)
+    for y in (images.sum((1, 2, 3)), (images[:, 0, 0, 0] > 0).astype(int)):
+        with pytest.raises(Begun):
+            discover(images, y, budget="20m", options=DiscoverOptions(progress=stop))
+    assert ["sets of groups" in line for line in caplog.messages] == [False, True]
 
 
 def test_predictors_that_were_fitted_are_tested_when_time_is_up(monkeypatch):
-    x = noise(400, 4, 5)
-    data = data_of(x, x.sum((1, 2)) + 0.1 * noise(400, seed=1))
-    whole = _image_search.MotionPredictors.cost
+    whole = ImageBench.cost
     asked = []
 
-    def cost(self, motions, rows):
-        asked.append(motions.name)
+    def cost(self, compared):
+        asked.append(compared)
         if len(asked) > 3:
             raise KeyboardInterrupt
-        return whole(self, motions, rows)
+        return whole(self, compared)
 
-    monkeypatch.setattr(_image_search.MotionPredictors, "cost", cost)
-    patience = Patience(keep_on_interrupt=True)
-    found = discover_images(data, patience=patience)
-    assert patience.stopped == "interrupted while fitting predictors of images"
-    assert [one.name for one in found] == ["Z(4) × Z(5), translations of the image"]
+    monkeypatch.setattr(ImageBench, "cost", cost)
+    y = IMAGES.sum((1, 2)) + 0.1 * noise(400, seed=1)
+    options = DiscoverOptions(keep_on_interrupt=True)
+    found = discover(IMAGES, y, methods="layers", options=options)
+    assert found.stopped == "interrupted while fitting predictors of images"
+    assert [one.name for one in found] == [ALL_SHIFTS]
     assert "Z(2), half turns: not tested" in found.tried

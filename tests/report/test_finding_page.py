@@ -8,7 +8,6 @@ import io
 import json
 import math
 import re
-from dataclasses import dataclass, replace
 from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
@@ -31,7 +30,7 @@ from isotropy.reps import Scalar, Symmetry, V
 NOTE = (
     "mean loss on the 60 rows held out: model with the symmetry 0.5, free predictor 1, none 2e+01"
 )
-SHIFT = Finding(
+SHIFT = Finding.of(
     "Z(4), cyclic shift",
     "Z(4)",
     "cyclic shift of a < b & c",
@@ -46,14 +45,14 @@ SHIFT = Finding(
     model=nn.Linear(4, 4),
     notes=(NOTE, "a note: of 3 words, more or less"),
 )
-SWAP = Finding(
+SWAP = Finding.of(
     "S(2), a swap", "S(2)", "swap", "swaps", order=2, p_value=0.42, effect=0.3, samples=9
 )
-UNUSED = Finding(
+UNUSED = Finding.of(
     "S(3), of unused columns", "S(3)", "columns", "swaps", p_value=1e-9, trivial="ignored columns"
 )
 CLASS = ("action", "unknowns", "dimension", "title", "gap", "exact", "chosen", "note")
-LORENTZ = Finding(
+LORENTZ = Finding.of(
     "SO⁺(1,1), metric (+,−)",
     "SO11p",
     "boosts of E and p",
@@ -88,14 +87,6 @@ LORENTZ = Finding(
 TRIED = {"name": "Z(4)", "chance": 2.5e-7, "effect": -0.0123, "p_value": 0.25, "confirmed": False}
 FOUND = Findings([SHIFT, SWAP, UNUSED], ["all swaps", TRIED, {"own": 3, "effect": None}], 1.25)
 PLACES = r"\b(?:x|y|width|height|cx|cy)='([-\d.]+)'"
-
-
-@dataclass(frozen=True, eq=False)
-class Named(Finding):
-    """A finding that knows the names of its columns."""
-
-    input_names: tuple[str, ...] | None = None
-    output_names: tuple[str, ...] | None = None
 
 
 class Reader(HTMLParser):
@@ -243,13 +234,13 @@ def test_the_surest_come_first() -> None:
     ],
 )
 def test_words_of_a_finding(changes: dict[str, Any], words: str) -> None:
-    text = Reader(finding_page([replace(SHIFT, **changes)])).text
+    text = Reader(finding_page([SHIFT.with_values(**changes)])).text
     assert words in text.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def test_long_texts_of_groups_are_cut() -> None:
     def shown(group: str) -> tuple[str, str]:
-        page = finding_page([replace(SHIFT, group=group)])
+        page = finding_page([SHIFT.with_values(group=group)])
         found = re.search(r"The group (?:<span title='(.*?)'>)?(.*?)(?:</span>)? of 4 el", page)
         assert found is not None
         assert Reader(page).open == []
@@ -262,12 +253,12 @@ def test_long_texts_of_groups_are_cut() -> None:
     assert shown(numbers) == (numbers[:1999] + "…", numbers[:99] + "…")
     attack = "'><script>" * 20
     assert shown(attack) == (attack, attack[:99] + "…")
-    assert finding_page([replace(SHIFT, group=attack)]).count("<script") == 3
+    assert finding_page([SHIFT.with_values(group=attack)]).count("<script") == 3
 
 
 @pytest.mark.parametrize("effect", [5.5e-12, -5.5e-12, 9.9e-6, -9.9e-6])
 def test_negligible_costs_have_neither_digits_nor_sign(effect: float) -> None:
-    tiny = replace(SHIFT, effect=effect, interval=(-1e-11, effect))
+    tiny = SHIFT.with_values(effect=effect, interval=(-1e-11, effect))
     reader = Reader(finding_page(Findings([tiny], [{"name": "Z(4)", "effect": effect}])))
     text = reader.text.replace("\N{NO-BREAK SPACE}", " ")
     assert "symmetry costs less than 0.001 % of what can be learned, and with 95 % conf" in text
@@ -284,7 +275,7 @@ def test_numbers_have_one_minus_sign() -> None:
     assert short_number(-0.25) == "−0.25"
     assert short_number(-1234) == "−1,234"
     assert three_digits(-1.5e-7) == "−1.5e−07"
-    page = finding_page([replace(SHIFT, notes=("loss: ours 1.5e-07, theirs 1",))])
+    page = finding_page([SHIFT.with_values(notes=("loss: ours 1.5e-07, theirs 1",))])
     assert "<td class='number'>1.5e−07</td>" in page
 
 
@@ -300,7 +291,7 @@ def test_losses_are_bars() -> None:
     "note", ["a: b e, c E", "a: b 1.2.3, c 4", "a: b 1e999, c 4", "a: b 0, c 0"]
 )
 def test_other_notes_stay_words(note: str) -> None:
-    assert f"<p class='aside'>{note}</p>" in finding_page([replace(SWAP, notes=(note,))])
+    assert f"<p class='aside'>{note}</p>" in finding_page([SWAP.with_values(notes=(note,))])
 
 
 def test_what_was_tried_is_a_table() -> None:
@@ -372,19 +363,19 @@ def test_cells_know_the_heads_of_their_columns() -> None:
     ("gap", "words"), [(3.14159, "3.1"), (99.6, "100"), (412.2, "410"), (2.5e8, "2.5 × 10⁸")]
 )
 def test_gaps_are_short(gap: float, words: str) -> None:
-    finding = replace(LORENTZ, classes=({"action": "one A", "gap": gap},))
+    finding = LORENTZ.with_values(classes=({"action": "one A", "gap": gap},))
     assert cells(finding_page([finding]), "Kinds of motion looked for")[1] == ["one A", words]
 
 
 def test_a_finding_as_it_is_loaded_looks_the_same(tmp_path: Path) -> None:
-    finding = replace(LORENTZ, classes=LORENTZ.classes[1:])
+    finding = LORENTZ.with_values(classes=LORENTZ.classes[1:])
     page = finding_page([Finding.load(finding.save(tmp_path))])
     assert page == finding_page([finding])
 
 
 def test_words_of_the_user_are_escaped() -> None:
     attack = "'\"><script>alert(1)</script>"
-    named = Named(
+    named = Finding.of(
         attack,
         attack,
         attack,
@@ -395,6 +386,10 @@ def test_words_of_the_user_are_escaped() -> None:
         model=nn.Linear(1, 1),
         input_names=("<a>&",),
         output_names=("<b>&",),
+    )
+    moving = Finding.of(
+        attack,
+        attack,
         generators=[[[1]]],
         metric=[[1]],
         coordinates=(attack,),
@@ -403,7 +398,7 @@ def test_words_of_the_user_are_escaped() -> None:
     )
     page = finding_page(
         Findings(
-            [named, Finding("trivial", "S(2)", "", "", trivial=attack)],
+            [named, moving, Finding.of("trivial", "S(2)", "", "", trivial=attack)],
             [attack, {attack: attack}],
             notes=[attack],
         ),
@@ -436,15 +431,15 @@ def test_pictures_show_the_partition_and_the_effect() -> None:
 
 def test_the_block_of_most_weights_is_grey() -> None:
     band = np.eye(6, dtype=int) + 2 * np.eye(6, k=1, dtype=int)
-    seen = pixels(finding_page([replace(SHIFT, labels=band)])).astype(int)
+    seen = pixels(finding_page([SHIFT.with_values(labels=band)])).astype(int)
     spread = seen.max(-1) - seen.min(-1)
     assert (spread[band == 0] < 10).all()
     assert (spread[band > 0] > 50).all()
-    assert np.ptp(pixels(finding_page([replace(SHIFT, labels=np.zeros(4, int))]))) > 50
+    assert np.ptp(pixels(finding_page([SHIFT.with_values(labels=np.zeros(4, int))]))) > 50
 
 
 def test_missing_weights_are_white() -> None:
-    banded = Finding("band", "Z(2)", "", "", labels=np.array([[0, -1], [-1, 0]]))
+    banded = Finding.of("band", "Z(2)", "", "", labels=np.array([[0, -1], [-1, 0]]))
     seen = pixels(finding_page([banded]))
     assert (seen[0, 1] == 255).all()
     assert not (seen[0, 0] == 255).all()
@@ -462,12 +457,12 @@ def axis(page: str, turned: bool) -> dict[str, float]:
 
 def test_axes_have_names() -> None:
     labels = np.arange(6).reshape(2, 3)
-    page = finding_page([Finding("", "", "", "", labels=labels)])
+    page = finding_page([Finding.of("", "", "", "", labels=labels)])
     assert list(axis(page, True)) == ["x0", "x1", "x2"]
     assert list(axis(page, False)) == ["y0", "y1"]
     corner = "temperature at the corner, level"
     long = tuple(f"{corner} {place}" for place in range(3))
-    named = Named("", "", "", "", labels=labels, input_names=long, output_names=("up", "down"))
+    named = Finding.of("", "", "", "", labels=labels, input_names=long, output_names=("up", "down"))
     across, down = axis(finding_page([named]), True), axis(finding_page([named]), False)
     assert list(down) == ["up", "down"]
     assert [name[-1] for name in across] == ["0", "1", "2"]
@@ -479,7 +474,7 @@ def test_axes_have_names() -> None:
 
 def test_many_names_do_not_overlap() -> None:
     for count in (40, 400):
-        page = finding_page([Finding("", "", "", "", labels=np.arange(count))])
+        page = finding_page([Finding.of("", "", "", "", labels=np.arange(count))])
         places = list(axis(page, True).values())
         assert min(np.diff(places)) >= 12.9
         assert len(places) >= 40
@@ -489,13 +484,13 @@ def test_many_names_do_not_overlap() -> None:
 def test_combinations_of_classes_have_no_names() -> None:
     symmetry = Symmetry(S(4), V, 3 * Scalar)
     labels = np.repeat([[0], [1]], 4, axis=1)
-    page = finding_page([Finding("", "", "", "", symmetry=symmetry, labels=labels)])
+    page = finding_page([Finding.of("", "", "", "", symmetry=symmetry, labels=labels)])
     assert list(axis(page, True)) == ["x0", "x1", "x2", "x3"]
     assert list(axis(page, False)) == [""]
 
 
 def test_an_unbounded_interval_stays_in_the_picture() -> None:
-    unbounded = Finding(
+    unbounded = Finding.of(
         "S(2)", "S(2)", "swap", "swaps", effect=2.0, samples=20, interval=(-np.inf, np.inf)
     )
     page = finding_page([unbounded])
@@ -504,7 +499,7 @@ def test_an_unbounded_interval_stays_in_the_picture() -> None:
     assert min(places) >= 0
     assert max(places) <= 330
     assert "no more than" not in page
-    silent = finding_page([Finding("S(2)", "S(2)", "swap", "swaps", samples=20)])
+    silent = finding_page([Finding.of("S(2)", "S(2)", "swap", "swaps", samples=20)])
     assert "On 20 samples set aside, nothing can be learned." in silent
     assert "<svg" not in silent
 
@@ -515,7 +510,7 @@ def saved(folder: Path, symmetry: Symmetry, labels: np.ndarray | None) -> Findin
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = build_model(spec, symmetry).eval()
-    finding = Finding(
+    finding = Finding.of(
         "S(3),\nall positions",
         "S(3)",
         "all",
@@ -535,7 +530,7 @@ def test_the_code_runs(tmp_path: Path) -> None:
     finding = saved(tmp_path / "found", Symmetry(S(3), V, Scalar), np.zeros((1, 3), int))
     page = write_finding_page([finding], tmp_path / "found" / "report.html").read_text("utf-8")
     assert "sequences" not in code(page)
-    moved = replace(finding, labels=None, generators=[[[1]]])
+    moved = finding.with_values(generators=[[[1]]])
     assert "sequences" not in code(finding_page([moved]))
     names: dict[str, Any] = {}
     exec(code(page), names)
@@ -577,7 +572,7 @@ def test_findings_beside_the_page_are_loaded_from_there(tmp_path: Path) -> None:
 
 def test_a_soft_model_is_compared_in_a_table() -> None:
     told = SoftComparison(0.5, 0.4, 0.3, 0.2, 0.02, 0.1, 0.03, 1e-9, 77)
-    near = replace(SWAP, approximate=True, margin=0.5, soft=SoftOffer(told, nn.Linear(6, 1)))
+    near = SWAP.with_values(approximate=True, margin=0.5, soft=SoftOffer(told, nn.Linear(6, 1)))
     page = finding_page(Findings(nearly=[near]), folder="here")
     text = Reader(page).text
     assert "No symmetry was found" in text
@@ -597,7 +592,7 @@ def test_a_soft_model_is_compared_in_a_table() -> None:
 
 def test_a_confirmed_symmetry_shows_its_soft_model_in_its_card() -> None:
     told = SoftComparison(0.5, 0.4, 0.3, 0.2, 0.02, 0.1, 0.03, 0.04, 77)
-    page = finding_page(Findings([replace(SHIFT, approximate=True, soft=SoftOffer(told))]))
+    page = finding_page(Findings([SHIFT.with_values(approximate=True, soft=SoftOffer(told))]))
     card = page[page.index("<article>") : page.index("</article>")]
     assert "Confirmed, approximately:" in card
     assert "A soft model" in card

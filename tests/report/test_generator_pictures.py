@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from html import unescape
 from itertools import combinations
 from typing import Any
@@ -31,7 +30,7 @@ def rotations(metric: list[float]) -> np.ndarray:
 
 
 def continuous(generators: Any = None, **fields: Any) -> Finding:
-    return Finding("G", "G", "moves", "generators", generators=generators, **fields)
+    return Finding.of("G", "G", "moves", "generators", generators=generators, **fields)
 
 
 LORENTZ = continuous(
@@ -233,5 +232,5 @@ def test_names_are_cut_and_escaped() -> None:
 def test_coordinates_without_names() -> None:
     assert captions(generator_pictures(continuous([[[0.0]]]))) == ["A moves nothing"]
     assert captions(generator_pictures(continuous([[[2.0]]]))) == ["A scales x0"]
-    unnamed = replace(LORENTZ, coordinates=("a", "b"))
+    unnamed = LORENTZ.with_values(coordinates=("a", "b"))
     assert captions(generator_pictures(unnamed))[0] == "A₁ boost mixing x0 and x1"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ TOLD = ModelComparison(
     *(0.1, 0.2, 1.0, 0.01, 300, 600),
     curve=((75, 0.2, 0.9), (150, 0.15, 0.6), (600, 0.1, 0.2)),
 )
-SHIFT = Finding(
+SHIFT = Finding.of(
     "Z(4), cyclic shift",
     "Z(4)",
     f"cyclic shift of {NASTY}",
@@ -42,10 +41,10 @@ SHIFT = Finding(
     input_names=NAMES,
     output_names=NAMES,
 )
-SWAP = Finding(
+SWAP = Finding.of(
     f"S(2), {NASTY}", "S(2)", "swap", "swaps", p_value=0.42, effect=0.3, samples=9, labels=[[0, 0]]
 )
-LORENTZ = Finding(
+LORENTZ = Finding.of(
     "SO⁺(1,1)",
     "SO11p",
     "boosts",
@@ -73,7 +72,7 @@ LORENTZ = Finding(
     ),
     discrete=({"name": "parity", "holds": True, "p_value": 1e-5, "effect": 0.001},),
 )
-IMAGES = Finding(
+IMAGES = Finding.of(
     "D(4), turns and mirrors",
     "D(4)",
     "turns of images",
@@ -203,7 +202,7 @@ def test_plots_follow_when_it_gets_dark(browser: Any, pages: Path) -> None:
 
 
 def test_tables_fit_screens(browser: Any, tmp_path: Path) -> None:
-    found = Findings([replace(LORENTZ, group="[0.7071," * 90)], FOUND.tried)
+    found = Findings([LORENTZ.with_values(group="[0.7071," * 90)], FOUND.tried)
     path = write_finding_page(found, tmp_path / "page.html")
     for width in (1000, 790, 700, 400):
         browser.look(path, width)

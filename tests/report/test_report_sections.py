@@ -28,7 +28,7 @@ from isotropy.reps import Symmetry, V
 
 CURVE = ((75, 0.2, 0.9), (150, 0.15, 0.6), (600, 0.1, 0.2))
 TOLD = ModelComparison("cross-entropy", 0.1, 0.2, 1.0, 0.01, 300, 600, 0.962, 0.941, CURVE)
-SHIFT = Finding(
+SHIFT = Finding.of(
     "Z(3), cyclic shift",
     "Z(3)",
     "cyclic shift of a, b and c",
@@ -48,7 +48,7 @@ SHIFT = Finding(
     },
     input_names=("a", "b", "c"),
 )
-SWAP = Finding("S(2)", "S(2)", "swap", "swaps", p_value=0.4, effect=0.3, samples=9)
+SWAP = Finding.of("S(2)", "S(2)", "swap", "swaps", p_value=0.4, effect=0.3, samples=9)
 LAYERS = tuple(
     {
         "layer": f"layer {k}",
@@ -59,7 +59,9 @@ LAYERS = tuple(
     }
     for k in range(3)
 )
-DEEP = Finding("layers", "Z(8)*Z(8)", "shifts", "evidence", order=64, confirmed=True, layers=LAYERS)
+DEEP = Finding.of(
+    "layers", "Z(8)*Z(8)", "shifts", "evidence", order=64, confirmed=True, layers=LAYERS
+)
 
 
 def figures(page: str) -> dict[str, Any]:
@@ -79,7 +81,7 @@ def cells(table: str) -> list[list[str]]:
 
 
 def test_the_evidence_is_a_table_of_all_findings() -> None:
-    page = finding_page(Findings([SWAP, SHIFT], nearly=[replace(SWAP, name="S(9)")]))
+    page = finding_page(Findings([SWAP, SHIFT], nearly=[SWAP.with_values(name="S(9)")]))
     heads, first, second, third = cells(section(page, "The evidence"))
     assert dict(zip(heads, first, strict=True)) == {
         "symmetry": "Z(3), cyclic shift cyclic shift of a, b and c",
@@ -95,16 +97,16 @@ def test_the_evidence_is_a_table_of_all_findings() -> None:
     assert "312 bits that errs on 10.0 % of rows with the symmetry" in page
     assert "1,312 bits that errs on 9.0 % of rows without" in page
     said = {**(SHIFT.certificates or {}), "verdict": "the symmetry paid for itself"}
-    page = finding_page([replace(SHIFT, certificates=said)])
+    page = finding_page([SHIFT.with_values(certificates=said)])
     assert "Z(3), cyclic shift: the symmetry paid for itself." in page
 
 
 def test_what_is_not_known_has_no_column() -> None:
     heads = cells(section(finding_page([SWAP]), "The evidence"))[0]
     assert heads == ["symmetry", "verdict", "cost"]
-    why = replace(SWAP, certificates={"reason": "no network has this symmetry"})
+    why = SWAP.with_values(certificates={"reason": "no network has this symmetry"})
     assert "S(2): no certificates, no network has this symmetry." in finding_page([why])
-    untested = cells(section(finding_page([replace(SWAP, samples=0)]), "The evidence"))[1]
+    untested = cells(section(finding_page([SWAP.with_values(samples=0)]), "The evidence"))[1]
     assert untested == ["S(2) swap", "not confirmed", "not tested"]
 
 
@@ -140,7 +142,7 @@ def test_the_curve_and_its_numbers() -> None:
     steep = curve_figure(replace(TOLD, curve=((10, 0.05, 0.9), (20, 0.004, 0.6))))["layout"]
     assert steep["yaxis"]["type"] == "log"
     assert steep["yaxis"]["tickvals"] == pytest.approx([0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1])
-    assert "With fewer rows" not in finding_page([replace(SHIFT, comparison=None)])
+    assert "With fewer rows" not in finding_page([SHIFT.with_values(comparison=None)])
 
 
 def test_layers_and_how_they_were_learned() -> None:
@@ -157,7 +159,7 @@ def test_layers_and_how_they_were_learned() -> None:
         dashes = [line["line"]["dash"] for line in plot["data"]]
         assert len(set(dashes)) == 2  # not by colour alone
     assert plots[3]["data"][0]["y"] == [0, 0.125, 0.25]
-    bare = replace(DEEP, layers=tuple({"layer": "one", "type": "none"} for _ in range(2)))
+    bare = DEEP.with_values(layers=tuple({"layer": "one", "type": "none"} for _ in range(2)))
     assert "<script" not in finding_page([bare])
 
 
@@ -172,7 +174,7 @@ def pixels(picture: str) -> list[np.ndarray]:
 )
 def test_images_are_shown_as_they_are(shape: tuple[int, ...], seen: tuple[int, ...]) -> None:
     examples = np.random.default_rng(0).random((2, 3, *shape))
-    finding = replace(SWAP, examples=examples, layout=RowLayout(image=shape))
+    finding = SWAP.with_values(examples=examples, layout=RowLayout(image=shape))
     picture = example_pictures(finding)
     shown = pixels(picture)
     assert [image.shape for image in shown] == [seen] * 6
@@ -187,7 +189,7 @@ def test_images_are_shown_as_they_are(shape: tuple[int, ...], seen: tuple[int, .
 
 def test_rows_are_bars_or_lines() -> None:
     few = np.array([[[1.0, -2.0, 3.0], [3.0, 1.0, -2.0]]])
-    picture = example_pictures(replace(SWAP, examples=few))
+    picture = example_pictures(SWAP.with_values(examples=few))
     assert len(re.findall("<svg", picture)) == 2
     tops = [
         [float(y) for y in re.findall(r"V([\d.]+)h", svg)]
@@ -196,7 +198,7 @@ def test_rows_are_bars_or_lines() -> None:
     np.testing.assert_allclose(tops[0], (3 - few[0, 0]) / 5 * 44, atol=0.06)
     np.testing.assert_allclose(tops[1], (3 - few[0, 1]) / 5 * 44, atol=0.06)
     channels = np.zeros((1, 2, 6, 2))  # positions, then channels
-    lines = example_pictures(replace(SWAP, examples=channels, layout=RowLayout(channels=2)))
+    lines = example_pictures(SWAP.with_values(examples=channels, layout=RowLayout(channels=2)))
     assert len(re.findall("stroke='currentColor'", lines)) == 2 * 2
     assert example_pictures(SWAP) == ""
 
@@ -226,25 +228,25 @@ def test_a_matrix_is_coloured_by_the_orbits_of_the_group() -> None:
     noisy = np.where(diagonals == 3, 2, diagonals)
     noisy[1, 0] = 9
     noisy = noisy.astype(np.int64)
-    fitted = replace(SHIFT, labels=noisy, symmetry=Symmetry(Z(5), V, V))
+    fitted = SHIFT.with_values(labels=noisy, symmetry=Symmetry(Z(5), V, V))
     page = finding_page([fitted])
     shown = np.array(figures(page)["plot-1"]["data"][0]["z"])
     same = shown.ravel()[:, None] == shown.ravel()
     assert np.array_equal(same, diagonals.ravel()[:, None] == diagonals.ravel())
     assert "orbit 1 of 5: 5 equal weights" in page
     # a model that shares by its labels has these
-    shared = finding_page([replace(fitted, model_spec={"kind": "shared linear"})])
+    shared = finding_page([fitted.with_values(model_spec={"kind": "shared linear"})])
     assert len(np.unique(figures(shared)["plot-1"]["data"][0]["z"])) == 5
     assert "orbit 1 of 5: 5 equal weights" in shared
     # where the action on these entries is not known, nothing is said to be equal
-    hint = finding_page([replace(fitted, labels=noisy[:2])])
+    hint = finding_page([fitted.with_values(labels=noisy[:2])])
     assert "colour 1 of 5: 2 alike coefficients" in hint
     assert "could not be told apart" in hint
     assert "equal" not in hint.partition("</figcaption>")[0].rpartition("<figure>")[2]
 
 
 def test_large_matrices_stay_still_pictures() -> None:
-    large = replace(SHIFT, labels=np.zeros((101, 100), int), comparison=None)
+    large = SHIFT.with_values(labels=np.zeros((101, 100), int), comparison=None)
     page = finding_page([large])
     assert "<script" not in page
     assert "101 × 100 weights" in page
@@ -253,10 +255,9 @@ def test_large_matrices_stay_still_pictures() -> None:
 def test_plots_are_what_plotly_knows() -> None:
     from plotly.graph_objects import Figure
 
-    lorentz = replace(
-        DEEP, layers=(), generators=[[[0, 1], [1, 0]]], metric=[[1, 0], [0, -1]], labels=[[0, 1]]
-    )
-    found = Findings([SHIFT, SWAP, DEEP, lorentz])
+    lorentz = DEEP.with_values(generators=[[[0, 1], [1, 0]]], metric=[[1, 0], [0, -1]])
+    shared = SWAP.with_values(labels=[[0, 1]])
+    found = Findings([SHIFT, SWAP, DEEP, lorentz, shared])
     page = json.dumps(figures(finding_page(found)))
     plots = json.loads(re.sub(r"var\(--[a-z]+\)", "#123456", page))
     assert len(plots) == 10

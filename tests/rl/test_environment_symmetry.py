@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 import torch
 
@@ -221,12 +219,12 @@ def test_a_symmetry_found_in_a_log() -> None:
     assert symmetry.action_names == ("torque",)
     assert "angle        −angle" in symmetry.table()
     assert symmetry.holds is None
-    assert EnvironmentSymmetry.found(replace(best, approximate=True)).holds == "approximately"
+    assert EnvironmentSymmetry.found(best.with_values(approximate=True)).holds == "approximately"
 
 
 def test_findings_that_are_no_symmetry_of_an_environment() -> None:
     def finding(symmetry: Symmetry | None, **more: object) -> Finding:
-        return Finding("n", "Z(2)", "signs", "transitions", symmetry=symmetry, **more)  # type: ignore[arg-type]
+        return Finding.of("n", "Z(2)", "signs", "transitions", symmetry=symmetry, **more)  # type: ignore[arg-type]
 
     with pytest.raises(ValueError, match="expected a finding of transitions"):
         EnvironmentSymmetry.found(finding(None))

@@ -1,7 +1,7 @@
 import pytest
 import sqlalchemy
 
-from isotropy.discovery.proposing.layer_groups._group_search_progress import SearchProgress
+from discovery.pieces import SearchProgress
 from isotropy.search import (
     ChildProposal,
     LatticeSearch,

@@ -132,7 +132,7 @@ def certify_finding(
         >>> x = torch.randn(600, 4, generator=torch.Generator().manual_seed(0))
         >>> y = (x.sum(1) > 0).long()
         >>> symmetry = Symmetry(S(4), V, 2 * Scalar)
-        >>> finding = Finding("S(4)", "S(4)", "all positions", "swaps", symmetry=symmetry)
+        >>> finding = Finding.of("S(4)", "S(4)", symmetry=symmetry)
         >>> both = certify_finding(finding, (x, y), d=5, levels=3, epochs=5)
         >>> both.with_symmetry.model, both.without.model, both.group_bits
         ('mlp-32-32 shared S(4)', 'mlp-10-10', 13)

@@ -50,7 +50,7 @@ def networks_for(
         >>> from isotropy.reps import Scalar, Symmetry, V
         >>> from isotropy.discovery import Finding
         >>> symmetry = Symmetry(SO(3), 2 * V, Scalar)
-        >>> finding = Finding("SO(3)", "SO(3)", "rotations", "generators", symmetry=symmetry)
+        >>> finding = Finding.of("SO(3)", "SO(3)", symmetry=symmetry)
         >>> [str(network) for network in networks_for(finding, (6,), 1)]
         ['mlp-30-30 equivariant SO(3) 2*V', 'mlp-35-35']
     """
@@ -77,7 +77,7 @@ def _network(finding: Finding, shape: tuple[int, ...]) -> Architecture:
         raise CannotCertify(
             "no certificate: outputs move with the inputs, those of the catalogue's networks stay"
         )
-    if finding.centre:
+    if getattr(finding.details, "centre", ()):
         raise CannotCertify(
             "no certificate: the symmetry is about a point that is not the origin, which the "
             "catalogue's networks do not know"

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 EntryNames: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]] | None
 _MOST_ROWS = 20_000  # more are not looked at
-_USUAL_BUDGET = "260s"  # with what comes before and after, five minutes
 
 
 @verb("discover")
@@ -115,8 +114,8 @@ def discover(
         str | None,
         Option(
             metavar="TIME",
-            help="How long it may take: 90s, 5m, 1h; by default some five minutes, without limit "
-            "for transitions, with --method groups and --certify. Then what is sure is reported.",
+            help="How long it may take: 90s, 5m, 1h; then what is sure is reported. Without a "
+            "limit, the same data and seed give the same answer however busy the machine is.",
         ),
     ] = None,
     resume: Annotated[
@@ -146,8 +145,6 @@ def discover(
     _check_certifying(certify, tasks, delta, tolerance, groups)
     searching = MethodOption.groups in (method or ())
     require_search(searching, study, strategy, children)
-    if budget is None and not (searching or certify or _are_transitions(tasks)):
-        budget = _USUAL_BUDGET
     folder = _folder_to_save_to(data, out, no_save, resume, common.json)
     if searching and study is None and folder is not None and out is not None:
         study = str(_made(folder) / "search.db")
@@ -265,12 +262,6 @@ def _loaded(
         if value is not None:
             raise ValueError(f"{path}: expected no {name} for transitions, got {str(value)!r}")
     return Transitions.load(path.expanduser()), transition_names(path)
-
-
-def _are_transitions(tasks: "dict[str, Dataset | Transitions]") -> bool:
-    from isotropy.data import Transitions
-
-    return any(isinstance(one, Transitions) for one in tasks.values())
 
 
 def _check_certifying(

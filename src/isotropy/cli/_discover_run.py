@@ -50,7 +50,7 @@ class DiscoverRun:
     def found(self, name: str, data: "Dataset | Transitions") -> "Findings":
         """What the search finds, or found before."""
         from isotropy.discovery import DiscoverOptions, discover
-        from isotropy.discovery.reading._methods import METHODS
+        from isotropy.discovery.reading._plan import METHODS
 
         folder = self._place(name)
         if folder is not None:

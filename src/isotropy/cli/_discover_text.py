@@ -37,7 +37,9 @@ def discovery_text(found: "Mapping[str, Findings]", saved: "Mapping[str, str]") 
 def _of_finding(finding: "Finding", brief: bool) -> Iterator[str]:
     yield f"  {finding}"
     yield f"    {finding.action}"
-    beyond = [str(part["name"]) for part in finding.discrete if part["holds"]]
+    beyond = [
+        str(part["name"]) for part in getattr(finding.details, "discrete", ()) if part["holds"]
+    ]
     if beyond:
         yield f"    {'hold' if len(beyond) > 1 else 'holds'} too: {', '.join(beyond)}"
     if brief:
@@ -82,7 +84,7 @@ def _tried_lines(findings: "Findings") -> Iterator[str]:
 def _tried(one: "str | Mapping[str, Any]") -> str:
     if isinstance(one, str):
         return one
-    from isotropy.discovery.telling._finding import shown_p_value
+    from isotropy.discovery.testing._outcome import shown_p_value
 
     effect = one.get("effect")
     cost = ""

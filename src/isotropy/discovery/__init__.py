@@ -4,17 +4,16 @@ from isotropy._run._lazy_names import lazy_names
 
 _MOVED = {
     "isotropy.discovery.reading._row_layout": "Layout=RowLayout",
-    "isotropy.discovery.modelling._model_comparison": "ModelComparison",
+    "isotropy.discovery.modelling._models": "ModelComparison",
     "isotropy.discovery.reading._shape_reading": "Reading=ShapeReading",
-    "isotropy.discovery.modelling._soft_offer": "SoftOffer",
     "isotropy.discovery.modelling._standardised": (
         "HomogeneousModel>Finding.model StandardisedModel>Finding.model build_model>Finding.model"
     ),
     "isotropy.discovery.testing._claim_test": "group_average holm",
     "isotropy.discovery.testing._confirm_action": "ActionTest",
     "isotropy.discovery.testing._orbit_average": "OrbitAverage",
-    "isotropy.discovery.testing._soft_comparison": "SoftComparison",
-    "isotropy.discovery.reading._splits": "three_way_split",
+    "isotropy.discovery.modelling._soft_offer": "SoftComparison SoftOffer",
+    "isotropy.discovery.reading._problem": "three_way_split",
     "isotropy.discovery.generators": (
         "ClassResult GeneratorFindings SnappedAlgebra find_constraints null_spaces snap snap_affine"
     ),
@@ -42,9 +41,7 @@ _MOVED = {
     "isotropy.sharing._module_sharing": "ModuleSharingResult",
     "isotropy.sharing._partition_search": "cluster_values",
     "isotropy.sharing._relaxation": "Relaxed averaged",
-    "isotropy.discovery.proposing.transitions._discover_transitions": (
-        "discover_transitions>discover"
-    ),
+    "isotropy.discovery._discover_transitions": "discover_transitions>discover",
     "isotropy_papers.augerino": "Augerino",
     "isotropy_papers.augmentations": "Augmentation LearnedPermutations LearnedShifts",
     "isotropy_papers.fit_augerino": "AugerinoFit fit_augerino",

@@ -7,41 +7,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.utils import data as torch_data
 
-from isotropy._run import Patience, ProgressCallback, one_thread, seconds_of
-from isotropy._run import generator as make_generator
+from isotropy._run import Patience, one_thread
 from isotropy._run._moved_keywords import moved_keywords
-from isotropy._run._terminal_text import plain_names
 from isotropy.data import Dataset, Transitions
 from isotropy.discovery._discover_options import DiscoverOptions
-from isotropy.discovery._positions import PositionOptions, PositionSearch
-from isotropy.discovery.predictors._free_predictor import Task
+from isotropy.discovery._stages import searched
+from isotropy.discovery.proposing._proposers import proposers_for
 from isotropy.discovery.proposing.generators._generator_search import Blocks
-from isotropy.discovery.proposing.images._discover_images import discover_images
-from isotropy.discovery.proposing.layer_groups._image_group_search import discover_groups
-from isotropy.discovery.proposing.transitions._discover_transitions import discover_transitions
-from isotropy.discovery.reading._image_data import ImageData
-from isotropy.discovery.reading._methods import (
-    METHODS,
-    Method,
-    known_methods,
-    refuse_options,
-    refuse_search_options,
-    suiting_methods,
-)
-from isotropy.discovery.reading._plan import Plan
-from isotropy.discovery.reading._shape_reading import ShapeReading, read_shape
-from isotropy.discovery.reading._splits import three_way_split
-from isotropy.discovery.reading._task_data import TaskData, as_dataset
+from isotropy.discovery.reading._plan import METHODS, Method
+from isotropy.discovery.reading._read_problems import read_problems
 from isotropy.discovery.telling._findings import Findings
-
-_MOST_ROWS = 20_000
-_FEWEST_OF_CLASS = 10
-_TIME_FOR_GROUPS = 900.0  # seconds of a budget that leave time for a search among sets of groups
 
 
 @moved_keywords(options=DiscoverOptions)
@@ -73,6 +52,10 @@ def discover(
     tested: averaging that predictor over the group must cost less than a margin of what can be
     learned (``confirm``), corrected for all proposals together. What two groups generate is claimed
     in their place where it holds too; where it does not, the one that costs more is dropped.
+
+    One way through, for data of every kind: rows are read (what they are, in three parts), each
+    proposer looks for its kind of symmetry, all claims are tested together, what stands gets a
+    model, and findings say all of it.
 
     Of images, the evidence proposes on the first part which layers commute with shifts and quarter
     turns (``learn_layers``). To the second part a network is fitted whose layers are free, and
@@ -143,206 +126,22 @@ def discover(
     """
     started = time.perf_counter()
     options = options or DiscoverOptions()
-    margin, near_margin, level = options.margin, options.near_margin, options.level
-    chosen = known_methods(methods)
-    if not 0 <= near_margin < 1:
-        raise ValueError(f"expected a near_margin of at least 0 and below 1, got {near_margin!r}")
-    seconds = None if budget is None else seconds_of(budget)
-    if chosen == ("transitions",) and not isinstance(X, Transitions):
-        raise ValueError(
-            f"expected Transitions for the method 'transitions', got {type(X).__name__}"
-        )
-    given = _as_data(X, y, options.task, groups)
-    asked = () if chosen == METHODS else chosen
-    reading, given = read_shape(given, asked, options.channels_first)
-    chosen = suiting_methods(chosen, reading.kind)
-    if reading.kind == "images" and not asked and (seconds or 0.0) >= _TIME_FOR_GROUPS:
-        chosen = (*chosen, "groups")
-    _refuse(reading, blocks, candidates, options)
-    if "groups" not in chosen:
-        refuse_search_options(options.study, options.strategy, options.children)
-    given, drawn = _at_most(given, _MOST_ROWS, seed, shuffled=reading.kind != "images")
-    rows = _as_rows(given, reading, chosen)
-    plan = Plan(reading, chosen, _entries(given), seconds)
-    patience = Patience(seconds, keep_on_interrupt=options.keep_on_interrupt)
-    common: dict[str, Any] = {"margin": margin, "level": level, "fit_models": fit_models}
-    common["seed"] = seed
-    timed = plan.timed(options.progress)
+    criteria = options.criteria(fit_models=fit_models, seed=seed)
+    read = read_problems(X, y, groups, methods, budget, seed, options)
+    patience = Patience(read.plan.budget, keep_on_interrupt=options.keep_on_interrupt)
+    progress = read.plan.timed(options.progress)
+    parts: list[Findings] = []
     with one_thread():
-        if isinstance(rows, Transitions):
-            names = [plain_names(tuple(given)) for given in options.entry_names or ()]
-            parts = [
-                _attempted(
-                    patience,
-                    "looking at transitions",
-                    lambda: discover_transitions(
-                        rows,
-                        observation_names=names[0] if names else None,
-                        action_names=names[1] if names else None,
-                        progress=patience.watched(timed),
-                        **common,
-                    ),
-                )
-            ]
-        elif isinstance(rows, ImageData):
-            search = {
-                "study": options.study,
-                "strategy": options.strategy,
-                "children": options.children,
-            }
-            shared = {**common, "level": common["level"] / (2 if reading.doubtful else 1)}
-            parts = _of_images(rows, chosen, candidates, search, shared, patience, timed)
-            parts = parts if asked else [_task_first(part) for part in parts]
-            if reading.doubtful and not any(len(part) for part in parts):
-                # no motion of an image: are they elements of a set?
-                assert isinstance(given, Dataset)
-                as_set = TaskData.of(given)
-                sets = PositionOptions(moving=False, **{**common, "level": common["level"] / 2})
-                parts.append(PositionSearch(as_set, sets, patience, timed).findings())
-        else:
-            positions = PositionOptions(
-                permuting="permutations" in chosen and rows.arrangement.inputs > 1,
-                moving="generators" in chosen,
-                candidates=candidates,
-                blocks=blocks,
-                near_margin=near_margin if fit_models and near_margin > margin else 0.0,
-                **common,
-            )
-            parts = [PositionSearch(rows, positions, patience, timed).findings()]
+        for problem in read.problems:
+            if any(len(part if read.asked else part.task_first()) for part in parts):
+                break
+            proposers = proposers_for(problem, candidates, blocks, options)
+            parts.append(searched(problem, proposers, criteria, patience, progress))
     found = Findings.merged(parts)
-    notes = [note for note in (*_notes(given), *drawn, reading.note) if note]
     return replace(
-        found,
-        notes=(*notes, *found.notes),
+        found if read.asked else found.task_first(),
+        notes=(*read.notes, *found.notes),
         seconds=time.perf_counter() - started,
-        reading=reading.words,
+        reading=read.plan.reading.words,
         stopped=patience.why,
     )
-
-
-def _as_data(x: Any, y: Any, task: Task | None, groups: Any) -> Dataset | Transitions:
-    """Whatever was given, as transitions or as a data set with targets that vary."""
-    if isinstance(x, Transitions):
-        refuse_options("transitions", y=y, task=task, groups=groups)
-        return x
-    found = as_dataset(x, y, task, groups)
-    if found.y is None:
-        raise ValueError(f"{found.source}: expected targets, got none")
-    if bool((found.y == found.y[:1]).all()):
-        classes = "" if found.task == "regression" else ", of at least two classes"
-        raise ValueError(
-            f"{found.source}: expected targets that vary{classes}, got the same in every row"
-        )
-    if found.task == "classification":
-        counts = found.y.bincount().sort(descending=True).values
-        if int(counts[1]) < _FEWEST_OF_CLASS:
-            raise ValueError(
-                f"{found.source}: expected at least {_FEWEST_OF_CLASS} rows of a second class, got "
-                f"{int(counts[1])}"
-            )
-    return found
-
-
-def _as_rows(
-    given: Dataset | Transitions, reading: ShapeReading, methods: Sequence[Method]
-) -> TaskData | ImageData | Transitions:
-    """Data as the search for their kind takes them, enough to be split in three."""
-    if isinstance(given, Transitions):
-        return given
-    rows: TaskData | ImageData
-    if reading.kind == "images":
-        rows = ImageData.of(given)
-    else:
-        only = methods == ("permutations",)
-        rows = TaskData.of(given, reading.channels_first, permuting=only)
-    three_way_split(len(rows.x), groups=rows.groups)  # are there enough?
-    return rows
-
-
-def _at_most(
-    data: Dataset | Transitions, most: int, seed: int, *, shuffled: bool
-) -> tuple[Dataset | Transitions, list[str]]:
-    """Rows in random order, no more than are looked at, and a note where there are more.
-
-    Files are often sorted, and whoever looks at some rows takes the first. Of images rows are drawn
-    wherever some will do.
-    """
-    if isinstance(data, Transitions) or (not shuffled and len(data) <= most):
-        return data, []
-    drawn = torch.randperm(len(data), generator=make_generator(seed))[:most]
-    more = len(data) > most
-    return data.rows(drawn), [f"{most} of {len(data)} rows were drawn at random"] if more else []
-
-
-def _entries(data: Dataset | Transitions) -> int:
-    if isinstance(data, Transitions):
-        return data.observations.numel() + data.actions.numel()
-    return data.x.numel()
-
-
-def _notes(data: Dataset | Transitions) -> Sequence[str]:
-    return () if isinstance(data, Transitions) else getattr(data, "notes", ())
-
-
-def _refuse(
-    reading: ShapeReading,
-    blocks: Any,
-    candidates: Sequence[str],
-    options: DiscoverOptions,
-) -> None:
-    """Refuse options that are for data of another kind."""
-    channels_first = options.channels_first or None
-    if reading.kind == "transitions":
-        refuse_options(
-            "transitions",
-            blocks=blocks,
-            candidates=candidates or None,
-            channels_first=channels_first,
-        )
-        return
-    refuse_options("data that are no transitions", entry_names=options.entry_names)
-    if reading.kind == "images":
-        refuse_options(blocks=blocks, channels_first=channels_first)
-
-
-def _of_images(
-    images: ImageData,
-    methods: Sequence[Method],
-    candidates: Sequence[str],
-    search: dict[str, Any],
-    common: dict[str, Any],
-    patience: Patience,
-    progress: ProgressCallback | None,
-) -> list[Findings]:
-    """Motions and layers, then sets of groups; each has its share of the level."""
-    common = {**common, "level": common["level"] / len(methods)}
-    watched = patience.watched(progress)
-    parts = []
-    if "layers" in methods:
-        asked = () if "groups" in methods else candidates
-        parts.append(
-            discover_images(images, candidates=asked, progress=watched, patience=patience, **common)
-        )
-    if "groups" in methods:
-        parts.append(
-            _attempted(
-                patience,
-                "searching for sets of groups",
-                lambda: discover_groups(
-                    images, names=candidates, progress=watched, **search, **common
-                ),
-            )
-        )
-    return parts
-
-
-def _task_first(found: Findings) -> Findings:
-    """Findings of layers apart from those of the task."""
-    layers = [finding for finding in found if finding.layers]
-    rest = [finding for finding in found if not finding.layers]
-    return replace(found, findings=rest, partly=layers)
-
-
-def _attempted(patience: Patience, what: str, work: Any) -> Findings:
-    found = patience.attempt(what, work)
-    return Findings() if found is None else found

@@ -11,6 +11,35 @@ from isotropy.discovery.predictors._free_predictor import Task
 
 
 @dataclass(frozen=True)
+class Criteria:
+    """What all stages of a search share.
+
+    Args:
+        margin: The largest cost that still counts as a symmetry.
+        near_margin: The largest cost of a symmetry that is worth a soft model; not looked for
+            where it is no more than ``margin``.
+        level: The chance of confirming anything false.
+        fit_models: Whether to fit a model with each symmetry that is found.
+        seed: Of splits, networks and random group elements.
+
+    Example:
+        >>> Criteria(margin=0.05, near_margin=0.5).looks_near
+        True
+    """
+
+    margin: float = 0.05
+    near_margin: float = 0.0
+    level: float = 0.05
+    fit_models: bool = True
+    seed: int = 0
+
+    @property
+    def looks_near(self) -> bool:
+        """Whether symmetries are looked for that hold in part, for soft models of them."""
+        return self.fit_models and self.near_margin > self.margin
+
+
+@dataclass(frozen=True)
 class DiscoverOptions:
     """How ``discover`` reads data, what a symmetry may cost, and how a search goes on and ends.
 
@@ -61,3 +90,16 @@ class DiscoverOptions:
     children: int | None = None
     keep_on_interrupt: bool = False
     progress: ProgressCallback | None = None
+
+    def criteria(self, *, fit_models: bool, seed: int) -> Criteria:
+        """What a claim has to stand.
+
+        Raises:
+            ValueError: If ``near_margin`` is no share below 1.
+        """
+        near_margin = self.near_margin
+        if not 0 <= near_margin < 1:
+            raise ValueError(
+                f"expected a near_margin of at least 0 and below 1, got {near_margin!r}"
+            )
+        return Criteria(self.margin, near_margin, self.level, fit_models, seed)

@@ -76,6 +76,13 @@ class PairGroup:
         """Whether two groups have the same elements."""
         return self.order == other.order and self.contains(other)
 
+    def with_outputs(self, m: int) -> PairGroup:
+        """The same group where it has m outputs, else its action on inputs with m that stay."""
+        if self.outputs == m:
+            return self
+        stay = np.arange(m)
+        return PairGroup(tuple((a, stay) for a, _ in self.generators), self.inputs, m)
+
     def _has(self, g: Permutation) -> bool:
         left = g.copy()
         for part in self._parts:

@@ -19,7 +19,7 @@ def answer_of(found: Findings) -> str:
 
     Example:
         >>> from isotropy.discovery import Finding, Findings
-        >>> sure = Finding("S(3)", "S(3)", "", "", order=6, confirmed=True, p_value=0.0)
+        >>> sure = Finding.of("S(3)", "S(3)", order=6, confirmed=True, p_value=0.0)
         >>> answer_of(Findings([sure])).replace("\N{NO-BREAK SPACE}", " ")
         'S(3) (p < 10⁻⁶).'
     """

@@ -48,7 +48,7 @@ def ranked(found: Findings) -> list[Finding]:
 
     Example:
         >>> from isotropy.discovery import Finding, Findings
-        >>> weak, sure = (Finding(n, n, "", "", confirmed=n == "D(4)") for n in ("S(2)", "D(4)"))
+        >>> weak, sure = (Finding.of(n, n, confirmed=n == "D(4)") for n in ("S(2)", "D(4)"))
         >>> [finding.name for finding in ranked(Findings([weak, sure]))][0]
         'D(4)'
     """

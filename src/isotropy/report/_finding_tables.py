@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from isotropy.discovery.claims._statement import ContinuousDetails
 from isotropy.report._number_words import percent, short_number
 
 if TYPE_CHECKING:
@@ -30,12 +31,13 @@ _MARK = " class='chosen'"
 
 def finding_tables(finding: Finding) -> Iterator[str]:
     """The classes of actions that were looked at, and what holds beyond the continuous group."""
-    if finding.classes:
+    details = finding.details
+    if isinstance(details, ContinuousDetails) and details.classes:
         rows = [
             {**one, "action": f"{one.get('action', '')} ({one['note']})"}
             if one.get("note")
             else one
-            for one in finding.classes
+            for one in details.classes
         ]
         yield (
             "<h3>Kinds of motion looked for</h3><p class='aside'>Each is a space of so many "
@@ -43,8 +45,8 @@ def finding_tables(finding: Finding) -> Iterator[str]:
             "motions outside the group stand apart. A group is exact where noise alone explains "
             f"what error it has.</p>{html_table(rows, _CLASS, _CLASS_HEADS)}"
         )
-    if finding.discrete:
-        shown = [{**one, "holds": _verdict_of(one)} for one in finding.discrete]
+    if isinstance(details, ContinuousDetails) and details.discrete:
+        shown = [{**one, "holds": _verdict_of(one)} for one in details.discrete]
         yield (
             "<h3>Beyond the continuous group</h3><p class='aside'>Single transformations that no "
             f"path within the group leads to.</p>{html_table(shown, _DISCRETE, _DISCRETE_HEADS)}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from isotropy.discovery.claims._statement import ContinuousDetails
 from isotropy.report._flow_words import (
     EXACT,
     Array,
@@ -40,12 +41,15 @@ def generator_pictures(finding: Finding, plots: Plots | None = None) -> str:
 
     Example:
         >>> from isotropy.discovery import Finding
-        >>> turn = Finding("SO(2)", "SO(2)", "", "", generators=[[[0, -1], [1, 0]]])
+        >>> turn = Finding.of("SO(2)", "SO(2)", generators=[[[0, -1], [1, 0]]])
         >>> "rotates x0 into x1" in generator_pictures(turn)
         True
     """
-    generators = finding.generators
-    if generators is None or not generators.size:
+    details = finding.details
+    if not isinstance(details, ContinuousDetails) or details.generators is None:
+        return ""
+    generators = details.generators
+    if not generators.size:
         return ""
     count, size = len(generators), generators.shape[-1]
     head = "<h3>Generators</h3><p class='aside'>"
@@ -53,9 +57,9 @@ def generator_pictures(finding: Finding, plots: Plots | None = None) -> str:
         head += f"Every motion of the group's Lie algebra is a mix of these {count}. "
     if size > _LARGEST:
         return f"{head}Matrices of {size} × {size} are too large to draw.</p>"
-    names = _labels(finding, size)
+    names = _labels(details, size)
     affine = (
-        1 < size == len(finding.coordinates) + 1 and not without_rounding(generators)[:, -1].any()
+        1 < size == len(details.coordinates) + 1 and not without_rounding(generators)[:, -1].any()
     )
     head += f"Each row says how fast its coordinate grows with those of the columns: {_KEY}. "
     if affine:
@@ -82,14 +86,17 @@ def metric_picture(finding: Finding, plots: Plots | None = None) -> str:
 
     Example:
         >>> from isotropy.discovery import Finding
-        >>> boost = Finding("SO(1,1)", "SO(1,1)", "", "", metric=[[1, 0], [0, -1]])
+        >>> boost = Finding.of("SO(1,1)", "SO(1,1)", metric=[[1, 0], [0, -1]])
         >>> "Signs (+, −). x0² − x1² stays the same." in metric_picture(boost)
         True
     """
-    if finding.metric is None or not 0 < len(finding.metric) <= _LARGEST:
+    details = finding.details
+    if not isinstance(details, ContinuousDetails) or details.metric is None:
         return ""
-    metric, generators = without_rounding(finding.metric), finding.generators
-    names = _labels(finding, len(metric))
+    if not 0 < len(details.metric) <= _LARGEST:
+        return ""
+    metric, generators = without_rounding(details.metric), details.generators
+    names = _labels(details, len(metric))
     rates = np.diag(metric)
     form = "This form"
     if (metric == np.diag(rates)).all():
@@ -117,9 +124,9 @@ def metric_picture(finding: Finding, plots: Plots | None = None) -> str:
     )
 
 
-def _labels(finding: Finding, size: int) -> list[str]:
+def _labels(details: ContinuousDetails, size: int) -> list[str]:
     """The names of the coordinates, then of the constant where the width has room for one."""
-    given = [str(name) for name in finding.coordinates]
+    given = [str(name) for name in details.coordinates]
     if given and len(given) in (size, size - 1):
         return [*given, "1"][:size]
     return [f"x{place}" for place in range(size)]

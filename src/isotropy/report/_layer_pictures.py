@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from isotropy.discovery.claims._statement import LayerDetails
 from isotropy.report._finding_tables import html_table
 from isotropy.report._number_words import short_number
 from isotropy.report._plots import Plots, numbers_below, plot_axis, plot_text
@@ -26,15 +27,16 @@ _APART = ("history", "lee")  # what is drawn, and not in the table
 
 def layer_pictures(finding: Finding, plots: Plots) -> str:
     """All that is known of the layers, as HTML; nothing where the finding has none."""
-    if not finding.layers:
+    details = finding.details
+    if not isinstance(details, LayerDetails) or not details.layers:
         return ""
     rows = [
         {key: value for key, value in layer.items() if key not in _APART and _is_plain(value)}
-        for layer in finding.layers
+        for layer in details.layers
     ]
     return (
         f"<h3>Layers of the network</h3>{html_table(rows)}"
-        f"{_histories(finding.layers, plots)}{_errors(finding.layers, plots)}"
+        f"{_histories(details.layers, plots)}{_errors(details.layers, plots)}"
     )
 
 

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from isotropy.discovery import Findings
+    from isotropy.discovery import Finding, Findings
 
 
 def use_section(found: Findings, folder: str) -> Iterator[str]:
@@ -34,7 +34,7 @@ def use_section(found: Findings, folder: str) -> Iterator[str]:
     )
     if best.method == "transitions":
         lines += "\n# x: observations, then actions; y: what observations change by"
-    elif not image and best.labels is None and best.generators is None:
+    elif not image and not _has_matrices(best):
         lines += "\n# sequences x of shape (samples, positions, channels): model(x.mT.flatten(1))"
     if where == "best.soft.model":
         lines += "\n# found.best.model has the symmetry exactly, and predicts less well"
@@ -46,3 +46,9 @@ def use_section(found: Findings, folder: str) -> Iterator[str]:
         "<div class='lines-of-code' tabindex='0' role='region' aria-label='Lines of Python'>"
         f"<pre><code>{escape(lines)}</code></pre></div></section>"
     )
+
+
+def _has_matrices(finding: Finding) -> bool:
+    """Whether weights or generators of it are known, so that inputs are no sequences."""
+    known = (getattr(finding.details, name, None) for name in ("labels", "generators"))
+    return any(one is not None for one in known)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotropy.bases import equivariant_basis
+from isotropy.discovery.claims._statement import WeightDetails
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding
@@ -41,14 +42,15 @@ def shared_weights(finding: Finding) -> SharedWeights | None:
         >>> from isotropy.groups import Z
         >>> from isotropy.reps import Symmetry, V
         >>> noisy = np.array([[0, 1], [2, 0]])
-        >>> found = Finding("Z(2)", "Z(2)", "", "", labels=noisy, symmetry=Symmetry(Z(2), V, V))
+        >>> found = Finding.of("Z(2)", "Z(2)", labels=noisy, symmetry=Symmetry(Z(2), V, V))
         >>> weights = shared_weights(found)
         >>> weights.exact, bool(weights.labels[0, 1] == weights.labels[1, 0])
         (True, True)
     """
-    if finding.labels is None:
+    details, symmetry = finding.details, finding.symmetry
+    if not isinstance(details, WeightDetails) or details.labels is None:
         return None
-    labels, symmetry = np.atleast_2d(finding.labels), finding.symmetry
+    labels = np.atleast_2d(details.labels)
     spec = finding.model_spec or {}
     if symmetry is None or spec.get("kind") == "shared linear":
         return SharedWeights(labels, exact=True)

@@ -184,7 +184,7 @@ class EnvironmentSymmetry:
             >>> from isotropy.groups import Z
             >>> from isotropy.reps import Pseudoscalar as P
             >>> mirror = Symmetry(Z(2), 3 * P, 2 * P)
-            >>> finding = Finding("signs", "Z(2)", "−s, −a", "transitions", symmetry=mirror)
+            >>> finding = Finding.of("signs", "Z(2)", "−s, −a", "transitions", symmetry=mirror)
             >>> print(EnvironmentSymmetry.found(finding))
             Z(2): 2*Pseudoscalar (observation), Pseudoscalar (action)
         """

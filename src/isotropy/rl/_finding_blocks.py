@@ -29,10 +29,11 @@ def finding_blocks(finding: Finding) -> tuple[int, list[Tensor], list[Tensor]]:
             "expected a finding of transitions, which acts on (s, a) and s′ − s, got "
             f"{finding.name!r}"
         )
-    if any(finding.centre):
+    centre = getattr(finding.details, "centre", ())
+    if any(centre):
         raise ValueError(
             "expected a symmetry about the origin of observations and actions, got one about "
-            f"{list(finding.centre)}: subtract that from them"
+            f"{list(centre)}: subtract that from them"
         )
     n, group = symmetry.rep_out.size(), symmetry.group
     on_both, on_increments = (

@@ -6,20 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from discovery.pieces import (
-    ConfirmedGroups,
-    FreePredictor,
-    GroupProposal,
-    PairGroup,
-    Patience,
-    PermutationClaim,
-    TaskData,
-    confirm_permutations,
-)
-from isotropy.data import load
+from discovery.given_claims import Tested, bench_of, groups_tested, orders
+from discovery.pieces import FreePredictor, PairGroup
 
 SHIFT, TURN = np.roll(np.arange(5), -1), np.arange(5)[::-1].copy()
-GIVEN = {"margin": 0.05, "level": 0.05, "seed": 0}
 
 
 def around(x: torch.Tensor, odd: float) -> torch.Tensor:
@@ -29,53 +19,44 @@ def around(x: torch.Tensor, odd: float) -> torch.Tensor:
     return (even + odd * twisted)[:, None]
 
 
-def claimed_groups(odd: float, rows: int = 1500) -> ConfirmedGroups:
+def claimed(odd: float, left_out: int | None = None) -> tuple[list[Tested], list[Tested]]:
     """Reflections, shifts and both, tested with the true function and an error of its own."""
     rng = np.random.default_rng(0)
-    x = rng.normal(size=(rows, 5))
+    x = rng.normal(size=(1500, 5))
     y = around(torch.as_tensor(x), odd)
-    data = TaskData.of(load((x, y.numpy() + 0.1 * rng.normal(size=(rows, 1)))))
     bent = torch.as_tensor(rng.normal(size=5))
     free = FreePredictor(
         "by hand", lambda x: around(x, odd) + 0.3 * torch.sin(x @ bent)[:, None], y.mean(0), 0.01
     )
+    # the draws of the rows come before those of the noise
+    bent_noise = 0.1 * rng.normal(size=(1500, 1))
+    bench = bench_of(x, y.numpy() + bent_noise, free)
     stay = np.arange(1)
-    groups = [
-        PairGroup(tuple((p, stay) for p in moves), 5, 1)
-        for moves in ([SHIFT, TURN], [SHIFT], [TURN])
-    ]
-    claims = [PermutationClaim.of(GroupProposal(group, "by hand", 0.0), data) for group in groups]
-    for claim, test in zip(claims, confirm_permutations(claims, free, data, **GIVEN), strict=True):
-        claim.test = test
-    return ConfirmedGroups(claims, data, free, data, data, **GIVEN)
+    moves = [[SHIFT, TURN], [SHIFT], [TURN]]
+    groups = [PairGroup(tuple((p, stay) for p in some), 5, 1) for some in moves]
+    return groups_tested(bench, [g for k, g in enumerate(groups) if k != left_out])
 
 
 def test_a_larger_group_within_the_margin_gives_way_to_an_exact_one():
-    groups = claimed_groups(odd=0.09)
-    both, shifts, turn = groups.claims
+    every, left = claimed(odd=0.09)
     odd_share = (0.09**2 * 20) / (0.09**2 * 20 + 15)  # of the variance, for normal inputs
-    assert both.test.effect == pytest.approx(odd_share, abs=0.015)
-    assert all(claim.confirmed for claim in groups.claims)
-    assert groups.shown(Patience(), with_networks=False) == [shifts]
+    assert every[0].test.effect == pytest.approx(odd_share, abs=0.015)
+    assert all(one.confirmed for one in every)
+    assert orders(left) == [5]
+    both, _, turn = left
     assert not both.confirmed
     assert not turn.confirmed
     assert both.note == "Z(5), cyclic shift, holds and costs less"
 
 
 def test_the_larger_group_is_claimed_where_it_is_exact():
-    groups = claimed_groups(odd=0.0)
-    both, shifts, _ = groups.claims
-    assert groups.shown(Patience(), with_networks=False) == [both]
+    _, left = claimed(odd=0.0)
+    assert orders(left) == [10]
+    both, shifts, _ = left
     assert shifts.confirmed
     assert both.note == ""
 
 
 def test_groups_that_were_not_joined_before_are_joined_only_if_that_is_exact():
-    groups = claimed_groups(odd=0.0)
-    both = groups.claims.pop(0)
-    (joined,) = groups.shown(Patience(), with_networks=False)
-    assert joined.group.equals(both.group)
-    groups = claimed_groups(odd=0.09)
-    _, shifts, _ = groups.claims
-    groups.claims = groups.claims[1:]
-    assert groups.shown(Patience(), with_networks=False) == [shifts]
+    assert orders(claimed(odd=0.0, left_out=0)[1]) == [10]
+    assert orders(claimed(odd=0.09, left_out=0)[1]) == [5]

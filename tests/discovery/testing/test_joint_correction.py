@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, norm
 
 from discovery.pieces import holm
 from isotropy.discovery import ClaimTest, claim_test
-from isotropy.discovery.testing._joint_correction import joint_p_values
+from isotropy.discovery.testing._tested import joint_p_values
 
 
 def claims_with(costs: np.ndarray) -> list[ClaimTest]:

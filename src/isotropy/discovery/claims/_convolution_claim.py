@@ -2,85 +2,95 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import exp
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotropy._run import Patience
+from isotropy.discovery.claims._claim import Claim, FittedModel
+from isotropy.discovery.claims._statement import Statement, WeightDetails
 from isotropy.discovery.modelling._standardised import build_model
+from isotropy.discovery.modelling._worth import error_of_model
 from isotropy.discovery.predictors._free_predictor import FreePredictor
-from isotropy.discovery.proposing.permutations._polynomial_colours import PolynomialColours
 from isotropy.discovery.reading._task_data import TaskData
-from isotropy.discovery.telling._finding import Finding, tested_fields
-from isotropy.discovery.testing._claim_test import ClaimTest
-from isotropy.naming._naming import SharingName, name_sharing
+from isotropy.discovery.testing._bench import Bench
+from isotropy.discovery.testing._tested import Tested
+from isotropy.naming._naming import SharingName
+from isotropy.naming._pair_group import PairGroup
 from isotropy.nn import SharedLinear
-from isotropy.sharing._assignment import canonical_labels
 from isotropy.sharing._brute_force import shared_solutions
 from isotropy.sharing._least_squares import LeastSquares
-from isotropy.sharing._partition_search import cluster_values
-
-_STRIDES = (1, 2, 3)
-_CHANCE = 0.05
-_ZERO = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class ConvolutionClaim:
+class ConvolutionClaim(Claim):
     """A linear map whose weights are equal along diagonals.
 
     Args:
         labels: The block of each weight, shape (m, n).
         name: What the partition is called.
+        data: How rows are laid out, and what columns are called.
         chance: A bound on the probability of such a sharing by coincidence.
     """
 
     labels: NDArray[np.int64]
     name: SharingName
-    chance: float
+    data: TaskData
+    chance: float | None = None
 
-    def test(
-        self,
-        free: FreePredictor,
-        fitted: TaskData,
-        outside: TaskData,
-        *,
-        margin: float,
-        level: float,
-    ) -> ClaimTest:
-        """Hold the least-squares map that shares against the free predictor."""
-        weight, offset = self.fit(fitted)
-        predicted = outside.x @ weight.T + offset
-        return outside.cost_test(predicted, free, margin=margin, level=level)
-
-    def finding(
-        self,
-        test: ClaimTest,
-        seen: TaskData,
-        outside: TaskData,
-        free: FreePredictor,
-        fit_models: bool,
-    ) -> Finding:
-        """What is reported where the test stands."""
-        group = "Trivial(1)" if self.name.group is None else str(self.name.group)
-        finding = Finding(
+    @cached_property
+    def statement(self) -> Statement:
+        """What is claimed."""
+        return Statement(
             name=self.name.name,
-            group=group,
+            group="Trivial(1)" if self.name.group is None else str(self.name.group),
             action=self.name.action,
             method="diagonals of a linear map",
             order=self.name.order,
-            **tested_fields(test),
             symmetry=self.name.symmetry,
-            labels=self.labels,
-            input_names=outside.input_names or (),
-            output_names=outside.output_names or (),
+            layout=self.data.layout,
+            input_names=self.data.input_names or (),
+            output_names=self.data.output_names or (),
+            details=WeightDetails(self.labels),
         )
-        if not fit_models:
-            return finding
-        weight, offset = self.fit(seen)
+
+    def contains_permutations(self, group: PairGroup) -> bool:
+        """What turns a filter around is part of its finding."""
+        m, n = self.labels.shape
+        return PairGroup(self.name.generators, n, m).contains(group)
+
+    @classmethod
+    def chosen(
+        cls, own: Sequence[Tested], beside: Sequence[Tested], bench: Bench, patience: Patience
+    ) -> list[Tested]:
+        """None where the filter goes all around, as circular shifts say."""
+        del bench, patience
+        why = "shifts around all positions hold, and say more"
+        return [
+            one.withdrawn(why) if any(_is_circular(other, one.claim) for other in beside) else one
+            for one in own
+        ]
+
+    def test(self, bench: Bench, generator: torch.Generator) -> Tested:
+        """Hold the least-squares map that shares against the free predictor."""
+        del generator
+        fitted, outside = bench.problem.fitted, bench.problem.outside
+        assert isinstance(fitted, TaskData)
+        assert isinstance(outside, TaskData)
+        weight, offset = self._solved(fitted)
+        predicted = outside.x @ weight.T + offset
+        given = {"margin": bench.margin, "level": bench.level}
+        return Tested(self, outside.cost_test(predicted, bench.free, **given))
+
+    def fit(self, rows: TaskData, free: FreePredictor, seed: int, *, softened: bool) -> FittedModel:
+        """A linear layer that shares its weights."""
+        del free, seed, softened
+        weight, offset = self._solved(rows)
         spec = {"kind": "shared linear"}
         layer = build_model(spec, labels=self.labels)
         assert isinstance(layer, SharedLinear)
@@ -89,68 +99,26 @@ class ConvolutionClaim:
         with torch.no_grad():
             layer.coefficients.copy_(weight.flatten()[firsts])
             layer.bias_coefficients.copy_(offset)
-            predicted = layer(outside.x.to(layer.coefficients)).double()
-        note = compared(predicted, free, outside)
-        return replace(finding, model=layer.eval(), model_spec=spec, notes=(note,))
+        return layer.eval(), spec
 
-    def fit(self, data: TaskData) -> tuple[Tensor, Tensor]:
+    def equivariance_error(self, model: torch.nn.Module, rows: TaskData, seed: int) -> float | None:
+        """That under what turns the filter around, where there is anything."""
+        if self.name.symmetry is None:
+            return None
+        return error_of_model(model, rows.x, self.name.symmetry, seed)
+
+    def _solved(self, rows: TaskData) -> tuple[Tensor, Tensor]:
         """The least-squares map that shares, and its offset, equal at all outputs."""
-        x_mean, y_mean = data.x.mean(0), data.y.mean(0)
-        problem = LeastSquares.of(data.x - x_mean, data.y - y_mean)
+        x_mean, y_mean = rows.x.mean(0), rows.y.mean(0)
+        problem = LeastSquares.of(rows.x - x_mean, rows.y - y_mean)
         weight = shared_solutions(problem, self.labels.reshape(1, -1))[0]
         return weight, (y_mean - weight @ x_mean).mean().expand(len(y_mean))
 
 
-def convolution_claim(coloured: PolynomialColours, data: TaskData) -> ConvolutionClaim | None:
-    """A convolution with ends, if the coefficients of a linear fit speak for one.
-
-    Returns:
-        ``None`` where there is one output, several channels, or no such pattern.
-    """
-    a = data.arrangement
-    if a.fixed_outputs or a.channels > 1 or a.output_channels > 1 or min(a.inputs, a.outputs) < 3:
-        return None
-    best: ConvolutionClaim | None = None
-    for stride in _STRIDES:
-        diagonals = np.arange(a.inputs)[None] - stride * np.arange(a.outputs)[:, None]
-        blocks = canonical_labels(diagonals.ravel())
-        labels = _classes(coloured, blocks)
-        if labels.max() == 0:
-            continue
-        factor = coloured.factor(coloured.alive(blocks))
-        chance = min(1.0, len(_STRIDES) * exp(min(0.0, -factor)))
-        name = name_sharing(
-            labels.reshape(a.outputs, a.inputs),
-            input_names=data.input_names,
-            output_names=data.output_names,
-        )
-        if chance <= _CHANCE and name.kind == "partial shift":
-            found = ConvolutionClaim(labels.reshape(a.outputs, a.inputs), name, chance)
-            if best is None or found.chance < best.chance:
-                best = found
-    return best
-
-
-def compared(predicted: Tensor, free: FreePredictor, outside: TaskData) -> str:
-    """Mean losses on rows held out, in words: a model's, the free predictor's, a constant's."""
-    losses = {
-        "model with the symmetry": predicted,
-        "free predictor": free.predict(outside.x),
-        "constant": free.constant.expand(len(outside.x), -1),
-    }
-    texts = [f"{name} {float(outside.losses(p).mean()):.4g}" for name, p in losses.items()]
-    return f"mean loss on the {len(outside.x)} rows held out: {', '.join(texts)}"
-
-
-def _classes(coloured: PolynomialColours, diagonals: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Diagonals with equal values put together, those near zero among them."""
-    evidence = coloured.evidence
-    inner, _ = evidence.moments(diagonals)
-    firsts = np.unique(diagonals, return_index=True)[1]
-    values = evidence.estimate(diagonals)[firsts]
-    variances = np.diagonal(torch.linalg.pinv(torch.as_tensor(inner)).numpy()).clip(1e-300)
-    near = np.abs(values) < _ZERO * np.sqrt(variances)
-    classes = cluster_values(values, variances, float(evidence.scale or 1.0))
-    # no block of values may be zero and another be zero as well
-    classes = np.where(near, -1, classes)
-    return canonical_labels(classes[diagonals])
+def _is_circular(other: Tested, claim: Claim) -> bool:
+    """Whether another claim that stands has the cyclic shifts of inputs and outputs."""
+    assert isinstance(claim, ConvolutionClaim)
+    m, n = claim.labels.shape
+    shift = np.roll(np.arange(n), -1)
+    shifts = PairGroup(((shift, shift),), n, n)
+    return m == n and other.reported and other.claim.contains_permutations(shifts)

@@ -1,36 +1,45 @@
-"""A continuous symmetry as a claim: its name, its action on rows, and the ``Symmetry`` of it."""
+"""A continuous symmetry as a claim: tested along orbits, modelled by an EMLP of what is left."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from functools import reduce
-from operator import add
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from scipy.sparse.csgraph import connected_components
-from torch import Tensor
+from torch import Tensor, nn
 
-from isotropy.discovery.proposing.generators._algebras import ClassResult
-from isotropy.discovery.proposing.generators._charts import Array, combination_text
-from isotropy.discovery.proposing.generators._generator_search import GeneratorSearch
-from isotropy.discovery.proposing.generators._scaling_part import (
-    ScalingPart,
-    recognised,
-    scaling_in,
-)
-from isotropy.discovery.proposing.generators._snap import SnappedAlgebra
-from isotropy.discovery.proposing.generators._translation_part import Translations, translations_in
-from isotropy.groups import Group, embed, orthonormal_span, parse_group
-from isotropy.reps import Rep, Scalar, Symmetry, V
+from isotropy._run import Patience
+from isotropy.discovery.claims._claim import Claim, FittedModel, NoModel
+from isotropy.discovery.claims._statement import ContinuousDetails, Statement
+from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
+from isotropy.discovery.modelling._standardised import TranslationInvariantModel, rows_for
+from isotropy.discovery.modelling._symmetric_model import fit_continuous_model
+from isotropy.discovery.modelling._worth import error_of_model
+from isotropy.discovery.predictors._free_predictor import FreePredictor
+from isotropy.discovery.predictors._share_of_columns import share_of_columns
+from isotropy.discovery.proposing.generators._charts import Array
+from isotropy.discovery.reading._task_data import TaskData
+from isotropy.discovery.testing._bench import Bench
+from isotropy.discovery.testing._claim_test import ConfirmOptions, Loss
+from isotropy.discovery.testing._confirm_action import confirm_action
+from isotropy.discovery.testing._confirm_discrete import confirm_discrete, element_candidates
+from isotropy.discovery.testing._tested import ElementTest, Tested
+from isotropy.discovery.testing._testing_thresholds import TestingThresholds
+from isotropy.equivariance import equivariance_error
+from isotropy.naming._pair_group import PairGroup
+from isotropy.reps import Symmetry
 
-_COUNTS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+if TYPE_CHECKING:
+    from isotropy.discovery.proposing.generators._algebras import ClassResult
+    from isotropy.discovery.proposing.generators._group_parts import ScalingPart, Translations
 
 
 @dataclass(frozen=True, eq=False)
-class GeneratorClaim:
+class GeneratorClaim(Claim):
     """A continuous symmetry to be tested.
 
     Args:
@@ -47,11 +56,16 @@ class GeneratorClaim:
         homogeneous: Whether there are translations: the symmetry acts on each block with a 1
             behind it, and on the other columns after them.
         centre: Subtracted from inputs before the symmetry acts, ``(n,)``.
+        result: The class of actions it comes from; ``None`` for translations along combinations.
+        data: How rows are laid out, and what columns are called.
+        looked_at: Every class of actions that was looked at.
+        fitted: What kind of function was looked at.
         scaling: The scaling of all blocks, where it is in the group.
         translations: Those in the group, and what it does beside them, where a model can have both.
-        result: The class of actions it comes from; ``None`` for translations along combinations.
         exact: Whether noise explains all that it leaves.
     """
+
+    wants_smooth = True
 
     name: str
     action: str
@@ -64,14 +78,12 @@ class GeneratorClaim:
     homogeneous: bool
     centre: Array
     result: ClassResult | None
-    exact: bool
+    data: TaskData
+    looked_at: tuple[ClassResult, ...] = ()
+    fitted: str = ""
     scaling: ScalingPart | None = None
     translations: Translations | None = None
-
-    @property
-    def dimension(self) -> int:
-        """Of the algebra."""
-        return len(self.rows)
+    exact: bool = True
 
     @property
     def is_hidden(self) -> bool:
@@ -82,6 +94,166 @@ class GeneratorClaim:
     def has_model(self) -> bool:
         """Whether there are networks that have it."""
         return not self.homogeneous or self.translations is not None
+
+    @property
+    def can_be_softened(self) -> bool:
+        """Translations and scalings have no model that can."""
+        return not self.homogeneous and self.scaling is None
+
+    @cached_property
+    def statement(self) -> Statement:
+        """What is claimed."""
+        return Statement(
+            name=self.name,
+            group=str(self.symmetry.group),
+            action=self.action,
+            method="generators",
+            dimension=len(self.rows),
+            symmetry=self.symmetry,
+            layout=self.data.layout,
+            input_names=self.data.input_names or (),
+            output_names=self.data.output_names or (),
+            details=self._details(),
+        )
+
+    def _details(self, elements: Sequence[ElementTest] = ()) -> ContinuousDetails:
+        return ContinuousDetails(
+            self.generators,
+            self.metric,
+            tuple(self.centre.tolist()) if self.centre.any() else (),
+            self.coordinates,
+            self.rows,
+            self.outputs,
+            tuple(one.as_json(chosen=one is self.result) for one in self.looked_at),
+            tuple(map(_element_as_json, elements)),
+        )
+
+    def stated(self, tested: Tested, bench: Bench) -> Statement:
+        """The statement, with the elements that were tested beyond the connected group."""
+        del bench
+        return replace(self.statement, details=self._details(tested.elements))
+
+    # --- testing --------------------------------------------------------------------------------
+
+    def test(self, bench: Bench, generator: torch.Generator) -> Tested:
+        """What the mean over orbits costs, where there are data; and elements beyond the group."""
+        del generator
+        rows, free = bench.problem.outside, bench.smooth_one
+        assert isinstance(rows, TaskData)
+        loss: Loss = "squared" if rows.task == "regression" else "cross-entropy"
+        margin = max(self._margin(bench, rows), 1e-9)  # claim_test asks for one above nothing
+        given: dict[str, Any] = {
+            "support": bench.support(),
+            "constant": free.constant,
+            "groups": rows.groups,
+            "options": ConfirmOptions(loss=loss, margin=margin, level=bench.level),
+        }
+        action = confirm_action(
+            free.predict, rows.x, rows.y, self.rows, self.outputs, seed=bench.seed, **given
+        )
+        elements: tuple[ElementTest, ...] = ()
+        if action.test.p_value <= bench.level:
+            candidates, moved = element_candidates(self, rows.x.shape[1])
+            several = confirm_discrete(free.predict, rows.x, rows.y, candidates, moved, **given)
+            elements = tuple(
+                ElementTest(one.name, one.matrix, found.test, found.reason)
+                for one, found in several
+            )
+        return Tested(self, action.test, action.reason, elements=elements, share=action.share)
+
+    def _margin(self, bench: Bench, rows: TaskData) -> float:
+        """The largest cost that still counts as a symmetry.
+
+        A motion of columns that hardly matter costs next to nothing, whatever it is. So the margin
+        is a share of what these columns do (``share_of_columns``). Where neither names nor the
+        shape of the data suggest the blocks that move, it is less than half of that: there are many
+        ways to cut columns into blocks, and some direction in one of them matters little. So there
+        are to choose a basis: in some, whatever is almost quadratic is almost a squared length.
+        """
+        moved = np.abs(self.rows).max((0, 2)) > 1e-9
+        share = share_of_columns(bench.smooth_one, rows, moved, bench.seed)
+        chart = None if self.result is None else self.result.chart
+        arbitrary = chart is not None and len(chart.blocks) > 1 and not chart.suggested
+        arbitrary = arbitrary or self.is_hidden
+        return bench.margin * share * (TestingThresholds.now().arbitrary if arbitrary else 1.0)
+
+    @classmethod
+    def chosen(
+        cls, own: Sequence[Tested], beside: Sequence[Tested], bench: Bench, patience: Patience
+    ) -> list[Tested]:
+        """Those that say something; the first exact one, what holds beyond it, and translations.
+
+        - Where positions are a ring, neighbours are no vector, unless the user says so.
+        - Of what is linear as far as a predictor has learned it, motions say nothing: each linear
+          function has many.
+        - Every quadratic form has an SO(p, q) in a basis of its own.
+        - What is approximate is not claimed beside what holds exactly.
+        - A group in the user's own coordinates comes before one in a basis that was fitted.
+        """
+        del patience
+        found = [_without_sense(one, beside, bench) for one in own]
+        exact = any(
+            one.reported and one.claim.is_named and not one.approximate for one in beside
+        ) or any(one.confirmed and not one.approximate for one in found)
+        if exact:
+            why = "it is approximate, and others hold exactly"
+            found = [one.withdrawn(why) if one.approximate else one for one in found]
+        standing = [
+            one for one in found if one.confirmed and one.claim.exact and _claim(one).result
+        ]
+        standing.sort(key=lambda one: _claim(one).is_hidden)
+        return [
+            replace(one, covered=True) if any(one is other for other in standing[1:]) else one
+            for one in found
+        ]
+
+    # --- modelling ------------------------------------------------------------------------------
+
+    def fit(self, rows: TaskData, free: FreePredictor, seed: int, *, softened: bool) -> FittedModel:
+        """An EMLP in units that commute with the group."""
+        del free, softened
+        if not self.has_model:
+            raise NoModel("its translations cannot be taken apart from the rest")
+        try:
+            return fit_continuous_model(self, rows, seed=seed)
+        except ValueError as error:  # hidden tensors that lead from inputs to outputs are not few
+            raise NoModel(str(error)) from error
+
+    def rival(self, rows: TaskData, bench: Bench) -> FreePredictor:
+        """The best smooth predictor."""
+        return bench.smooth_of(rows)
+
+    def equivariance_error(self, model: nn.Module, rows: TaskData, seed: int) -> float | None:
+        """The largest relative error over elements of the group."""
+        if not isinstance(model, TranslationInvariantModel):
+            return error_of_model(model, rows.x, self.symmetry, seed, self.centre)
+        try:
+            error = equivariance_error(
+                lambda wide: model(rows_for(model, self.narrow(wide))).double(),
+                self.wide(rows.x[: ModellingThresholds.now().rows_of_error]),
+                self.symmetry,
+                generator=seed,
+            )
+        except ValueError:  # an element that takes rows too far away
+            return None
+        return error if math.isfinite(error) else None
+
+    def notes(self, tested: Tested, bench: Bench) -> tuple[str, ...]:
+        """What was looked at, and what the claim is about."""
+        rows = bench.problem.outside
+        assert isinstance(rows, TaskData)
+        left = bench.smooth_one.share_left(rows.x, rows.y, rows.task)
+        found = [f"found by the gradients of {self.fitted}"]
+        if left > tested.test.margin:
+            found.append(
+                f"the claim is about what a predictor has learned: it leaves {left:.0%}, which may "
+                "be noise, or have less symmetry"
+            )
+        if tested.share < 1 - tested.test.margin:
+            found.append(f"tested on {tested.share:.0%} of rows: others have no images in the data")
+        return tuple(found)
+
+    # --- rows with a 1 behind each block --------------------------------------------------------
 
     def wide(self, x: Tensor) -> Tensor:
         """Rows as a symmetry with translations acts on them: 1 behind each block, then the rest."""
@@ -110,216 +282,48 @@ class GeneratorClaim:
         return [column for column in range(n) if column not in moved]
 
 
-def claims_of(
-    search: GeneratorSearch, names: tuple[str, ...], outputs: int
-) -> list[GeneratorClaim]:
-    """What a search claims, the largest algebras first: exact ones, an approximate one, shifts."""
-    claims = [_algebra_claim(result, search, names, outputs) for result in search.candidates]
-    several = len(search.combinations) > 1 and not search.fit.is_linear
-    if several and not any(_moves_along(c, search.along) for c in claims):
-        claims.append(_translation_claim(search, names, outputs))
-    return claims
+def _claim(tested: Tested) -> GeneratorClaim:
+    assert isinstance(tested.claim, GeneratorClaim)
+    return tested.claim
 
 
-def _moves_along(claim: GeneratorClaim, along: Array) -> bool:
-    """Whether the translations in a claim are already all of these."""
-    still = np.abs(claim.rows[:, :, :-1]).max(axis=(1, 2), initial=0.0) < 1e-9
-    shifts = claim.rows[still][:, :, -1]
-    missed = along - np.linalg.lstsq(shifts.T, along.T)[0].T @ shifts if len(shifts) else along
-    return bool(np.abs(missed).max(initial=0.0) < 1e-6 * np.abs(along).max())
+def _without_sense(one: Tested, beside: Sequence[Tested], bench: Bench) -> Tested:
+    """A claim that stands, withdrawn where it says nothing."""
+    result, smooth = _claim(one).result, bench.smooth_one
+    blocks = result is not None and len(result.chart.blocks) > 1 and not result.chart.suggested
+    if blocks and _has_ring(beside, bench):
+        return one.withdrawn("positions are a ring, of which neighbours are no vectors")
+    if smooth.is_linear:
+        return one.withdrawn("the target is linear in the columns, and has many such motions")
+    if smooth.is_quadratic and _claim(one).is_hidden:
+        return one.withdrawn("the target is quadratic, and every quadratic form has such a group")
+    return one
 
 
-def _algebra_claim(
-    result: ClassResult, search: GeneratorSearch, names: tuple[str, ...], outputs: int
-) -> GeneratorClaim:
-    found, chart = result.snapped, result.chart
-    assert found is not None
-    n, d, k = len(names), len(chart.scale), len(chart.blocks)
-    rows, generators = result.on_rows(), found.generators
-    # about a point it is linear in what is left when that is subtracted; else it has translations
-    centred = result.affine and found.centre is not None and not _count(found.translations)
-    homogeneous = result.affine and not centred
-    about = np.zeros(d) if found.centre is None or homogeneous else found.centre
-    centre = np.zeros(n)
-    base = _group(found.expression, found.change, generators)
-    if centred:
-        generators = generators[:, :d, :d]
-        base = recognised(Group(algebra=list(torch.as_tensor(generators))))
-    rep_in: Rep
-    linear, linear_rep = generators[:, :d, :d], V
-    if chart.columns is None and homogeneous:
-        linear = rows[:, :, :-1]
-        generators = np.pad(rows, ((0, 0), (0, 1), (0, 0)))
-        base, rep_in = Group(algebra=list(torch.as_tensor(generators))), V
-    elif chart.columns is None:
-        lift = chart.lift * (1.0 / chart.scale)
-        frame = np.hstack([lift, _others(search, n)])
-        base = (
-            embed(base, n).conjugate(torch.as_tensor(frame))
-            if n > d
-            else (base.conjugate(torch.as_tensor(frame)))
-        )
-        rep_in = V
-        centre = lift @ about
-    else:
-        for block in chart.columns:
-            centre[list(block)] = about
-        rep_in = _placed(chart.columns, n, homogeneous=homogeneous)
-        linear_rep = _placed(chart.columns, n, homogeneous=False)
-    rep_out: Rep = outputs * Scalar
-    if result.output == "vector":
-        rep_out = (outputs // d) * V
-        if not np.array_equal(search.output_order, np.arange(outputs)):
-            rep_out = rep_out.on(search.output_order.tolist(), outputs)
-    elif result.output == "matrix":
-        rep_out = V * V
-    parts = [
-        found.title,
-        _detail(found, chart.names),
-        _acting_on(chart.names, k, d, chart.columns is None),
-    ]
-    if result.output != "invariant":
-        parts.append(f"y moving as a {result.output}")
-    return GeneratorClaim(
-        name=", ".join(part for part in parts if part),
-        action=result.action,
-        rows=rows,
-        outputs=_reordered(result.on_outputs(outputs), search.output_order),
-        generators=generators,
-        metric=_metric(found.symmetric_forms[:, :d, :d], d),
-        coordinates=chart.names,
-        symmetry=Symmetry(base, rep_in, rep_out),
-        homogeneous=homogeneous,
-        centre=centre,
-        result=result,
-        exact=result.exact,
-        scaling=scaling_in(result, linear, linear_rep, rep_out),
-        translations=(
-            translations_in(rows, linear, linear_rep, rep_out)
-            if homogeneous and result.output == "invariant"
-            else None
-        ),
+def _has_ring(beside: Sequence[Tested], bench: Bench) -> bool:
+    """Whether positions may be shifted."""
+    rows = bench.problem.rows
+    assert isinstance(rows, TaskData)
+    a = rows.arrangement
+    if a.inputs < TestingThresholds.now().fewest_of_ring:
+        return False
+    stay, shift = np.arange(a.outputs), np.roll(np.arange(a.inputs), -1)
+    rings = [PairGroup(((shift, stay),), a.inputs, a.outputs)]
+    if a.inputs == a.outputs:
+        rings.append(PairGroup(((shift, shift),), a.inputs, a.outputs))
+    return any(
+        one.reported and one.claim.contains_permutations(ring) for one in beside for ring in rings
     )
 
 
-def _translation_claim(
-    search: GeneratorSearch, names: tuple[str, ...], outputs: int
-) -> GeneratorClaim:
-    n, along = len(names), search.along
-    rows = np.zeros((len(along), n, n + 1))
-    rows[:, :, n] = along
-    generators = np.zeros((len(along), n + 1, n + 1))
-    generators[:, :n, n] = along
-    wide = "R" if len(along) == 1 else f"R{len(along)}".translate(_RAISED)
-    texts = ", ".join(combination_text(row, names) for row in search.combinations)
-    return GeneratorClaim(
-        name=f"translations {wide}, y depends on {texts} alone",
-        action="; ".join(_direction(row, names) for row in along),
-        rows=rows,
-        outputs=None,
-        generators=generators,
-        metric=None,
-        coordinates=names,
-        symmetry=Symmetry(Group(algebra=list(torch.as_tensor(generators))), V, outputs * Scalar),
-        homogeneous=True,
-        centre=np.zeros(n),
-        result=None,
-        exact=True,
-        translations=Translations(orthonormal_span(along, 0.0), None),
-    )
-
-
-def _count(rows: Array | None) -> int:
-    return 0 if rows is None else len(rows)
-
-
-def _reordered(outputs: Array | None, order: Array) -> Array | None:
-    """Actions on outputs, from the order in which vectors are whole to that of the data."""
-    if outputs is None:
-        return None
-    placed = np.zeros_like(outputs)
-    placed[:, order[:, None], order] = outputs
-    return placed
-
-
-def _direction(row: Array, names: tuple[str, ...]) -> str:
-    """A translation in words: "adding t·(1, −1) to (E1, E2)"."""
-    at = np.flatnonzero(np.abs(row) > 1e-6 * np.abs(row).max())
-    steps = ", ".join(f"{row[i]:.3g}".replace("-", "−") for i in at)
-    return f"adding t·({steps}) to ({', '.join(names[i] for i in at)})"
-
-
-def _group(expression: str | None, change: Array, generators: Array) -> Group:
-    """The catalogue's group in the user's coordinates, else one of its own."""
-    if expression is None or np.iscomplexobj(change):
-        return Group(algebra=list(torch.as_tensor(generators)))
-    group = parse_group(expression)
-    if np.array_equal(change, np.eye(len(change))):
-        return group
-    return group.conjugate(torch.as_tensor(np.ascontiguousarray(change)))
-
-
-def _others(search: GeneratorSearch, n: int) -> Array:
-    """Directions of the input that do not matter, as columns."""
-    axes = np.eye(n)[:, list(search.ignored)]
-    return np.hstack([search.along.T, axes])
-
-
-def _placed(columns: tuple[tuple[int, ...], ...], n: int, *, homogeneous: bool) -> Rep:
-    """K vectors on their columns, scalars on the others.
-
-    With translations each block has a column of ones behind it, and the other columns follow.
-    """
-    moved = [c for block in columns for c in block]
-    others = [c for c in range(n) if c not in moved]
-    vectors: list[Rep] = [len(columns) * V]
-    scalars: list[Rep] = [len(others) * Scalar] if others else []
-    if homogeneous or [*moved, *others] == list(range(n)):
-        return reduce(add, [*vectors, *scalars])
-    if [*others, *moved] == list(range(n)):
-        return reduce(add, [*scalars, *vectors])
-    return reduce(add, [*vectors, *scalars]).on([*moved, *others], n)
-
-
-def _acting_on(names: tuple[str, ...], blocks: int, width: int, combined: bool) -> str:
-    word = _COUNTS[width] if width < len(_COUNTS) else str(width)
-    listed = ", ".join(names)
-    if blocks == 1:
-        return f"acting on ({listed})"
-    plain = combined or all(name.startswith("x") and name[1:].isdigit() for name in names)
-    return f"acting on {blocks} {word}-vectors" + ("" if plain else f" ({listed})")
-
-
-def _detail(found: SnappedAlgebra, names: tuple[str, ...]) -> str:
-    """How a group acts, in the user's coordinates where it moves some of them apart from others."""
-    linear = found.generators[:, : len(names), : len(names)]
-    touched: Array = np.abs(linear).max(0, initial=0.0) > 1e-9
-    count, labels = connected_components(touched | touched.T, directed=False)
-    spaces = [np.flatnonzero(labels == part) for part in range(count)]
-    moved = [space for space in spaces if touched[space].any()]
-    fixed = [names[space[0]] for space in spaces if not touched[space].any()]
-    prose = re.match(r"\w+\([\d,R]+\)|scalings", found.detail) is not None
-    if not prose and not (fixed and len(moved) == 1 and not found.detail):
-        return found.detail
-    words = []
-    if len(names) == 3 and len(fixed) == 1 and found.title == "SO(2)":
-        words.append(f"about the {fixed[0]} axis")
-    elif fixed or len(moved) > 1:
-        listed = ["(" + ", ".join(names[i] for i in space) + ")" for space in moved]
-        words.append(f"moving {' and '.join(listed)}")
-    for rest in ("in a hidden basis", "about ("):
-        if (at := found.detail.find(rest)) >= 0:
-            words.append(found.detail[at:])
-            break
-    return ", ".join(words)
-
-
-def _metric(forms: Array, d: int) -> Array | None:
-    """The invariant form, where there is one up to a factor and it is not degenerate."""
-    if len(forms) != 1 or forms.shape[1:] != (d, d):
-        return None
-    form: Array = forms[0]
-    values = np.abs(np.linalg.eigvalsh(form))
-    if values.min() <= 1e-6 * values.max():
-        return None
-    return form if np.trace(form) >= 0 or np.linalg.eigvalsh(form).max() > 0 else -form
+def _element_as_json(element: ElementTest) -> dict[str, Any]:
+    test, holds = element.test, element.test.confirmed
+    return {
+        "name": element.name,
+        "holds": holds,
+        "testable": not element.reason,
+        "p_value": test.adjusted_p_value,
+        "effect": None if math.isnan(test.effect) else test.effect,
+        "note": element.reason,
+        **({"matrix": element.matrix.tolist()} if holds else {}),
+    }

@@ -55,7 +55,13 @@ class SignedPermutation:
         return times
 
     def inverse(self) -> SignedPermutation:
-        """What undoes it."""
+        """What undoes it.
+
+        Example:
+            >>> turn = SignedPermutation((1, 2, 0), (1, -1, 1))
+            >>> (turn @ turn.inverse()).is_identity, (turn.inverse() @ turn).is_identity
+            (True, True)
+        """
         index, sign = np.empty(len(self.index), int), np.empty(len(self.index), int)
         index[list(self.index)] = np.arange(len(index))
         sign[list(self.index)] = self.sign
@@ -91,7 +97,12 @@ class SignedPermutation:
         return found
 
     def words(self, names: Sequence[str]) -> str:
-        """What it does to entries with these names."""
+        """What it does to entries with these names.
+
+        Example:
+            >>> SignedPermutation((1, 0, 2), (1, -1, -1)).words(["hip", "knee", "roll"])
+            'hip → knee → −hip, −roll'
+        """
         words = []
         for cycle in self.cycles():
             entries = [("" if sign > 0 else "−") + names[at] for at, sign in cycle]

@@ -1,9 +1,9 @@
-from isotropy.discovery.proposing.generators._algebras import ClassResult
-from isotropy.discovery.proposing.generators._data_constraints import find_constraints
-from isotropy.discovery.proposing.generators._find_generators import (
+from isotropy.discovery._find_generators import (
     GeneratorFindings,
     find_generators,
 )
+from isotropy.discovery.proposing.generators._algebras import ClassResult
+from isotropy.discovery.proposing.generators._data_constraints import find_constraints
 from isotropy.discovery.proposing.generators._generator_search import GeneratorOptions
 from isotropy.discovery.proposing.generators._resampled_null_space import null_spaces
 from isotropy.discovery.proposing.generators._snap import SnappedAlgebra, snap

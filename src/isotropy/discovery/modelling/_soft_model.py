@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
 from isotropy.discovery.modelling._standardised import StandardisedModel
 from isotropy.discovery.modelling._symmetric_model import (
     FitDraws,
@@ -23,16 +24,7 @@ from isotropy.discovery.modelling._symmetric_model import (
 from isotropy.discovery.predictors._free_predictor import Task
 from isotropy.nn import log_prior, soften
 
-# of inputs and targets of unit size: next to no prior for what has the symmetry, and a few
-# strengths for what breaks it, the strictest first; beyond these early stopping is what counts
-_STRICT, _LINEAR_STRICT = 100.0, 1e8
-_FREE = (1e-4, 1e-2)
-# least squares take no time, and have less noise to fear where there is none
-UNBOUND = 1e6  # a variance with which a linear layer is as good as free
-_LINEAR_FREE = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 1e2, 1e4, UNBOUND)
-# it starts from a model that is fitted, so it takes fewer
-_STEPS = 400
-_RATE = 3e-3  # they start from a model that is fitted
+UNBOUND = 1e6  # of a prior: a linear layer with such a variance is as good as free
 
 
 def fit_soft_model(
@@ -82,10 +74,11 @@ def fit_soft_model(
         >>> bool((soft(x) - y).abs().max() < 1e-3), spec["model"]["kind"]
         (True, 'soft')
     """
-    inner = spec["model"]
+    limits, inner = ModellingThresholds.now(), spec["model"]
     linear = inner["kind"] == "linear"
-    loose = _LINEAR_STRICT if linear else _STRICT
-    tried = tuple(free_variances or (_LINEAR_FREE if linear else _FREE))
+    loose = limits.linear_strict_variance if linear else limits.strict_variance
+    usual = (*limits.linear_variances, UNBOUND) if linear else limits.free_variances
+    tried = tuple(free_variances or usual)
     if free_variances is not None and (not len(free_variances) or not min(tried) > 0):
         raise ValueError(f"expected positive variances to choose from, got {free_variances!r:.80}")
     inputs, targets = in_units_of(strict, x, y, task)
@@ -107,8 +100,8 @@ def fit_soft_model(
                 task,
                 draws,
                 penalty=_prior(len(rest)),
-                steps=_STEPS,
-                learning_rate=_RATE,
+                steps=limits.soft_steps,
+                learning_rate=limits.soft_rate,
                 weight_decay=0.0,
             )
         if soft is None or reached < best:

@@ -32,7 +32,7 @@ _ARGUMENTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "grid network": (("image", "outputs", "groups", "hidden"), ()),
 }
 _NUMBERS = ("layers", "inputs", "outputs", "elements", "alpha")
-_CONSTANT = 1e-12
+_CONSTANT = 1e-12  # of columns: what varies less is constant but for rounding
 
 
 class StandardisedModel(nn.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -13,16 +13,22 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isotropy._run import generator as make_generator
-from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
+from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
+from isotropy.discovery.modelling._standardised import (
+    StandardisedModel,
+    TranslationInvariantModel,
+    build_model,
+    without,
+)
 from isotropy.discovery.predictors._free_predictor import Task, held_out_rows
+from isotropy.discovery.reading._task_data import TaskData
 from isotropy.groups import LinearMap
 from isotropy.reps import Symmetry
 
-_WIDTH, _SCALARS, _MOST_COPIES = 320, 64, 64  # of a hidden layer: copies of V, and what stays
-_LAYERS = 2
-_STEPS, _MOST_STEPS, _ROWS_A_STEP = 1200, 4000, 3  # more rows have more to tell
-_RATE = 1e-2
-_HELD_OUT = 0.2
+if TYPE_CHECKING:
+    from isotropy.discovery.claims._generator_claim import GeneratorClaim
+
+_ROUNDING = 1e-11  # of coordinates and of entries of generators: what is smaller is zero
 
 Penalty: TypeAlias = Callable[[nn.Module], Tensor]
 
@@ -66,9 +72,10 @@ def fit_symmetric_model(
         >>> bool((model(x) - x.sum(1, keepdim=True)).abs().max() < 1e-4)
         True
     """
+    limits = ModellingThresholds.now()
     inner: dict[str, Any] = {"kind": "linear"}
     if not linear:
-        inner = {"kind": "emlp", "channels": channels, "layers": _LAYERS}
+        inner = {"kind": "emlp", "channels": channels, "layers": limits.model_layers}
         if channels is None:
             # entries go through the nonlinearity one by one: no products are needed beside it
             inner |= {"channels": hidden_channels(symmetry.group.d), "bilinear": False}
@@ -88,7 +95,8 @@ def fit_symmetric_model(
     if linear:
         solve_linear(network, inputs, targets, task)
     else:
-        steps = min(_MOST_STEPS, max(_STEPS, len(draws.rest) // _ROWS_A_STEP))
+        steps = max(limits.model_steps, len(draws.rest) // limits.rows_per_model_step)
+        steps = min(limits.most_model_steps, steps)
         train_network(network, inputs, targets, task, draws, steps=steps)
     return model.requires_grad_(True).eval(), {"kind": "standardised", "model": inner}
 
@@ -103,8 +111,9 @@ def hidden_channels(size: int) -> str:
         >>> hidden_channels(8)
         '40*V+64*Scalar'
     """
-    copies = max(1, min(_MOST_COPIES, _WIDTH // size))
-    return f"{copies}*V+{_SCALARS}*Scalar"
+    limits = ModellingThresholds.now()
+    copies = max(1, min(limits.permuted_copies, limits.permuted_width // size))
+    return f"{copies}*V+{limits.permuted_scalars}*Scalar"
 
 
 def _permutations(symmetry: Symmetry, rep: Any) -> list[list[int]]:
@@ -148,7 +157,8 @@ class FitDraws:
         """
         rng = make_generator(seed)
         weights = int(torch.randint(2**31, (), generator=rng))
-        rest, held = map(torch.as_tensor, held_out_rows(count, _HELD_OUT, groups, rng))
+        share = ModellingThresholds.now().model_held_out
+        rest, held = map(torch.as_tensor, held_out_rows(count, share, groups, rng))
         return FitDraws(weights, rest, held, rng)
 
 
@@ -171,8 +181,9 @@ def solve_linear(
     network: nn.Module, x: Tensor, y: Tensor, task: Task, penalty: Penalty = no_penalty
 ) -> None:
     """Minimise the mean loss and a penalty that is convex, to rounding."""
+    steps = ModellingThresholds.now().linear_model_steps
     solver = torch.optim.LBFGS(
-        network.parameters(), max_iter=300, tolerance_grad=1e-9, line_search_fn="strong_wolfe"
+        network.parameters(), max_iter=steps, tolerance_grad=1e-9, line_search_fn="strong_wolfe"
     )
 
     def closure() -> Tensor:
@@ -191,20 +202,35 @@ def train_network(
     task: Task,
     draws: FitDraws,
     *,
+    steps: int,
     penalty: Penalty = no_penalty,
-    steps: int = _STEPS,
-    weight_decay: float = 1e-4,
-    learning_rate: float = _RATE,
+    weight_decay: float | None = None,
+    learning_rate: float | None = None,
 ) -> float:
     """Adam with a falling step, stopped where the loss on a fifth of the rows is least.
+
+    Args:
+        network: What is trained, in place.
+        x: Inputs, in its units.
+        y: Targets, in its units, or classes.
+        task: What the targets are.
+        draws: What chance decides.
+        steps: About how many, unless that is too few epochs or too many.
+        penalty: Added to the loss.
+        weight_decay: By default the usual one of models.
+        learning_rate: By default the usual one of models.
 
     Returns:
         That loss.
     """
+    limits = ModellingThresholds.now()
+    decay = limits.model_decay if weight_decay is None else weight_decay
+    rate = limits.model_rate if learning_rate is None else learning_rate
     rest, held, rng = draws.rest, draws.held, draws.batches
-    batch = min(256, len(rest))
-    epochs = max(10, min(300, steps * batch // len(rest)))
-    solver = torch.optim.AdamW(network.parameters(), lr=learning_rate, weight_decay=weight_decay)
+    batch = min(limits.model_batch, len(rest))
+    fewest, most = limits.model_epochs
+    epochs = max(fewest, min(most, steps * batch // len(rest)))
+    solver = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(solver, epochs)
     best, kept = float("inf"), {k: v.clone() for k, v in network.state_dict().items()}
     for _ in range(epochs):
@@ -219,3 +245,82 @@ def train_network(
             best, kept = reached, {k: v.clone() for k, v in network.state_dict().items()}
     network.load_state_dict(kept)
     return best
+
+
+def fit_continuous_model(
+    claim: GeneratorClaim, data: TaskData, *, seed: int = 0
+) -> tuple[StandardisedModel | TranslationInvariantModel, dict[str, Any]]:
+    """Fit an EMLP that has a symmetry exactly; of what translations leave, where there are any.
+
+    Returns:
+        The model, in units of the data and in evaluation mode, and the description that
+        ``build_model`` makes its like from.
+    """
+    limits = ModellingThresholds.now()
+    inner: dict[str, Any] = {
+        "kind": "emlp",
+        "channels": limits.continuous_channels,
+        "layers": limits.model_layers,
+    }
+    symmetry: Symmetry | None = claim.symmetry
+    shifts = claim.translations
+    x = data.x
+    if shifts is not None:
+        symmetry = shifts.rest
+        x = without(x, torch.as_tensor(shifts.along))
+        if symmetry is None:
+            outputs = claim.symmetry.rep_out.size()
+            inner |= {"kind": "mlp", "inputs": x.shape[1], "outputs": outputs}
+    if claim.scaling is not None:
+        # an EMLP has few weights that scalings leave: what they do is done by the length instead
+        inner = {
+            "kind": "homogeneous",
+            "model": inner,
+            "symmetry": str(claim.scaling.rest),
+            "columns": list(claim.scaling.columns),
+            "degree": claim.scaling.degree,
+        }
+    draws = FitDraws.of(seed, len(data.x), data.groups)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(draws.weights)
+        network = build_model(inner, symmetry)
+    x_mean, x_scale = _input_units(claim, x, data.x.abs().amax(0))
+    y_mean, y_scale = _output_units(claim, data)
+    model = StandardisedModel(network, x_mean, x_scale, y_mean, y_scale)
+    inputs, targets = in_units_of(model, x, data.y, data.task)
+    train_network(network, inputs, targets, data.task, draws, steps=limits.continuous_steps)
+    model.requires_grad_(True).eval()
+    spec: dict[str, Any] = {"kind": "standardised", "model": inner}
+    if shifts is None:
+        return model, spec
+    along = shifts.along.tolist()
+    text = None if symmetry is None else str(symmetry)
+    spec = {"kind": "translated", "model": spec, "symmetry": text, "along": along}
+    return TranslationInvariantModel(model, along).eval(), spec
+
+
+def _input_units(claim: GeneratorClaim, x: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+    """Columns that turn have the centre and one scale; the others a mean and a scale each.
+
+    Translations are gone when units are applied, and what they leave has any units. What is no more
+    than rounding of numbers of the given size stays so.
+    """
+    centre = torch.as_tensor(claim.centre)
+    linear = torch.as_tensor(claim.rows[:, :, :-1]).abs()
+    turned = (linear.amax((0, 2)) > _ROUNDING) | (linear.amax((0, 1)) > _ROUNDING)
+    mean = torch.where(turned, centre, x.mean(0))
+    about = (x - mean).square().mean(0)
+    scale = torch.where(turned, about[turned].mean(), about).sqrt()
+    constant = scale <= _ROUNDING * size
+    return mean, torch.where(constant, torch.ones_like(scale), scale)
+
+
+def _output_units(claim: GeneratorClaim, data: TaskData) -> tuple[Tensor, Tensor]:
+    width = claim.symmetry.rep_out.size()
+    if data.task == "classification":
+        return torch.zeros(width), torch.ones(width)
+    if claim.outputs is None:
+        scale = data.y.std(0)
+        return data.y.mean(0), torch.where(scale > 0, scale, torch.ones_like(scale))
+    size = data.y.square().mean().sqrt()
+    return torch.zeros(width), size.expand(width)

@@ -10,16 +10,13 @@ import torch
 from torch import Tensor
 
 from isotropy.discovery.claims._signed_permutation import SignedPermutation
+from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
 from isotropy.discovery.modelling._symmetric_model import FitDraws, in_units_of, train_network
 from isotropy.discovery.reading._transition_data import TransitionData
 from isotropy.reps import Symmetry
 
-# weights of layers of this width, if they were free
-_WIDTH, _WIDEST = 180, 512
-_LAYERS = 2
-_STEPS, _RATE = 1500, 3e-3
-_CONSTANT = 1e-12
+_CONSTANT = 1e-12  # of entries: what varies less is constant but for rounding
 
 
 def network_spec(symmetry: Symmetry) -> dict[str, Any]:
@@ -33,12 +30,13 @@ def network_spec(symmetry: Symmetry) -> dict[str, Any]:
         >>> network_spec(Symmetry(Z(2), V, Scalar))["channels"]
         '127*Regular'
     """
-    order = int(symmetry.group.order())
-    copies = max(1, int(min(_WIDTH * sqrt(order), _WIDEST)) // order)
+    order, limits = int(symmetry.group.order()), ModellingThresholds.now()
+    width = min(limits.transition_width * sqrt(order), limits.transition_widest)
+    copies = max(1, int(width) // order)
     return {
         "kind": "emlp",
         "channels": f"{copies}*Regular",
-        "layers": _LAYERS,
+        "layers": limits.model_layers,
         "bilinear": False,  # entries of a regular representation go through any nonlinearity
     }
 
@@ -60,9 +58,10 @@ def fit_transition_network(
         network, *kept_units(seen.x, elements), *kept_units(seen.increments, elements)
     )
     inputs, targets = in_units_of(model, seen.x, seen.increments, "regression")
+    limits = ModellingThresholds.now()
     # seen to want larger steps, the more places share a weight
-    rate = _RATE * sqrt(len(elements))
-    train_network(network, inputs, targets, "regression", draws, steps=_STEPS, learning_rate=rate)
+    rate, steps = limits.transition_rate * sqrt(len(elements)), limits.transition_steps
+    train_network(network, inputs, targets, "regression", draws, steps=steps, learning_rate=rate)
     return model.requires_grad_(True).eval(), {"kind": "standardised", "model": spec}
 
 

@@ -20,25 +20,12 @@ from isotropy.discovery.predictors._kernel_predictor import (
     fit_kernel,
     softmax_regression,
 )
+from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
 
 Task = Literal["regression", "classification"]
 Predict = Callable[[Tensor], Tensor]
 
-# shares of the variance: a kernel is not tried where a polynomial leaves less than the first, nor
-# a network where either leaves less than the second
-_EXACT, _WELL_FITTED = 1e-4, 5e-3
-_MOST_FEATURES = 2000
 _SIMPLEST_FIRST = ("linear", "quadratic", "kernel", "network", "kernel and network")
-# a simpler family that does almost as well is preferred
-_MUCH_BETTER = 1.05
-_RIDGES = (1e-10, 1e-6, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-_CLASS_RIDGES = (1e-4, 1e-2, 1.0)
-_HELD_OUT = 0.25
-_PATIENCE = 40
-# trees are grown for each output by itself
-_MOST_TREES = 8
-# two predictors are averaged where neither is much worse
-_SIMILAR = 3.0
 
 
 @dataclass(frozen=True)
@@ -132,10 +119,10 @@ def fit_free_predictor(
         seed: Of the held-out rows, the network and the trees.
         progress: Called with each step.
     """
-    x = x.double()
+    limits, x = PredictorThresholds.now(), x.double()
     tell = progress or (lambda _step: None)
     rng = make_generator(seed)
-    rest, hold = map(torch.as_tensor, held_out_rows(len(x), _HELD_OUT, groups, rng))
+    rest, hold = map(torch.as_tensor, held_out_rows(len(x), limits.held_out, groups, rng))
     width = y.shape[1] if y.ndim == 2 else max(int(y.max()) + 1, classes or 0)
     constant = _constant(y[rest], task, width)
     worst = float(sample_losses(constant.expand(len(hold), -1), y[hold], task).mean()) + 1e-300
@@ -149,36 +136,37 @@ def fit_free_predictor(
     for done, degree in enumerate((1, 2)):
         tell(Step(done, 4, "free predictor"))
         terms = x.shape[1] if degree == 1 else _quadratic_width(x.shape[1])
-        if degree == 2 and (terms > _MOST_FEATURES or terms > 2 * len(rest)):
+        if degree == 2 and terms > min(limits.most_products, limits.products_per_row * len(rest)):
             continue
-        for ridge in _RIDGES if task == "regression" else _CLASS_RIDGES:
+        for ridge in limits.ridges if task == "regression" else limits.class_ridges:
             fit = partial(_fit_polynomial, width=width, task=task, degree=degree, ridge=ridge)
             consider(_SIMPLEST_FIRST[degree - 1], fit(x[rest], y[rest]), partial(fit, x, y))
-    if min(fit.unexplained for fit in fits) > _EXACT:
+    if min(fit.unexplained for fit in fits) > limits.nearly_exact:
         tell(Step(2, 4, "free predictor"))
         kernel = _kernel(x[rest], y[rest], task, width, channels)
         by_kernel = consider("kernel", kernel(x[rest], y[rest]), lambda: kernel(x, y))
-    if min(fit.unexplained for fit in fits) > _WELL_FITTED:
+    if min(fit.unexplained for fit in fits) > limits.kernel_enough:
         network = _fit_network(x[rest], y[rest], x[hold], y[hold], task, width, rng)
         by_network = consider("network", network, lambda: network)
         left = sorted((by_kernel.unexplained, by_network.unexplained))
-        if left[1] < _SIMILAR * left[0]:
+        if left[1] < limits.averaged_within * left[0]:
             consider(
                 "kernel and network",
                 _mean(by_kernel.partial, network),
                 lambda: _mean(kernel(x, y), network),
             )
     least = min(fit.unexplained for fit in fits)
+    enough = limits.much_better * least + limits.nearly_exact
     best = min(
-        (fit for fit in fits if fit.unexplained <= _MUCH_BETTER * least + _EXACT),
+        (fit for fit in fits if fit.unexplained <= enough),
         key=lambda fit: (_SIMPLEST_FIRST.index(fit.kind), fit.unexplained),
     )
     whole = _constant(y, task, width)
-    if trees and best.unexplained > _EXACT and whole.numel() <= _MOST_TREES:
+    if trees and best.unexplained > limits.nearly_exact and whole.numel() <= limits.tree_outputs:
         tell(Step(3, 4, "free predictor"))
         grown = with_trees(x[rest], y[rest], best.partial, task, seed)
         added = consider(f"{best.kind} and trees", grown, lambda: grown)
-        if added.unexplained < best.unexplained / _MUCH_BETTER:
+        if added.unexplained < best.unexplained / limits.much_better:
             best = added
     return FreePredictor(best.kind, best.again(), whole, best.unexplained)
 
@@ -237,8 +225,9 @@ def _fit_polynomial(
     middle = phi.mean(0)
     phi = phi - middle
     if task == "classification":
+        steps = PredictorThresholds.now().class_steps
         weights, offset = softmax_regression(
-            phi, y, width, lambda size: 0.5 * ridge * size, most_steps=200
+            phi, y, width, lambda size: 0.5 * ridge * size, most_steps=steps
         )
     else:
         offset = y.double().mean(0)
@@ -279,7 +268,8 @@ def _fit_network(
 ) -> Callable[[Tensor], Tensor]:
     """A network of two hidden layers, stopped where the held-out loss is least."""
     centre, scale = x.mean(0), x.std(0).clamp_min(1e-12)
-    classify = task == "classification"
+    limits, classify = PredictorThresholds.now(), task == "classification"
+    units = limits.network_units
     shift = torch.zeros(1) if classify else y.double().mean(0)
     unit = torch.ones(1) if classify else y.double().std().clamp_min(1e-12)
 
@@ -289,8 +279,8 @@ def _fit_network(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(torch.randint(2**31, (), generator=rng)))
         net = nn.Sequential(
-            nn.Linear(x.shape[1], 128), nn.SiLU(), nn.Linear(128, 128), nn.SiLU(),
-            nn.Linear(128, width),
+            nn.Linear(x.shape[1], units), nn.SiLU(), nn.Linear(units, units), nn.SiLU(),
+            nn.Linear(units, width),
         )  # fmt: skip
     inputs, held = prepared(x), prepared(x_held)
     targets = y if classify else ((y.double() - shift) / unit).float()
@@ -301,9 +291,12 @@ def _fit_network(
             return functional.cross_entropy(net(rows), wanted)
         return functional.mse_loss(net(rows), wanted)
 
-    batch = min(256, len(x))
-    epochs = max(20, min(400, 3000 * batch // len(x)))
-    solver = torch.optim.AdamW(net.parameters(), lr=3e-3, weight_decay=1e-3)
+    batch = min(limits.network_batch, len(x))
+    fewest, most = limits.network_epochs
+    epochs = max(fewest, min(most, limits.network_steps * batch // len(x)))
+    solver = torch.optim.AdamW(
+        net.parameters(), lr=limits.network_rate, weight_decay=limits.network_decay
+    )
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(solver, epochs)
     best, kept = float("inf"), {k: v.clone() for k, v in net.state_dict().items()}
     waited = 0
@@ -320,7 +313,7 @@ def _fit_network(
         if reached < best:
             best, kept = reached, {k: v.clone() for k, v in net.state_dict().items()}
             waited = 0
-        if waited > _PATIENCE:
+        if waited > limits.network_patience:
             break
     net.load_state_dict(kept)
     net.requires_grad_(False)
@@ -335,7 +328,7 @@ def with_trees(x: Tensor, y: Tensor, predict: Predict, task: Task, seed: int) ->
     """
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    predicted = predict(x)
+    limits, predicted = PredictorThresholds.now(), predict(x)
     if task == "classification":
         left = functional.one_hot(y, predicted.shape[1]).double() - predicted.softmax(1)
         gain = 4.0  # an indicator varies by at most a quarter as fast as its logit
@@ -343,7 +336,10 @@ def with_trees(x: Tensor, y: Tensor, predict: Predict, task: Task, seed: int) ->
         left, gain = y.double() - predicted, 1.0
     forests = [
         HistGradientBoostingRegressor(
-            max_iter=150, max_depth=4, min_samples_leaf=10, random_state=seed
+            max_iter=limits.tree_rounds,
+            max_depth=limits.tree_depth,
+            min_samples_leaf=limits.tree_leaf,
+            random_state=seed,
         ).fit(x.numpy(), column.numpy())
         for column in left.detach().T
     ]
@@ -354,3 +350,21 @@ def with_trees(x: Tensor, y: Tensor, predict: Predict, task: Task, seed: int) ->
         return predict(rows) + gain * grown
 
     return corrected
+
+
+def notes_of_share(left: float) -> list[str]:
+    """What a share of the loss that a predictor leaves means for claims.
+
+    Example:
+        >>> notes_of_share(0.99)
+        ['next to nothing could be learned from these rows, so nothing can be claimed']
+    """
+    limits = PredictorThresholds.now()
+    if left > limits.nothing_learned:
+        return ["next to nothing could be learned from these rows, so nothing can be claimed"]
+    if left > limits.much_left:
+        return [
+            f"claims are about what the predictor has learned: the {left:.0%} that it leaves may "
+            "be noise, or have less symmetry"
+        ]
+    return []

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.discovery.claims._point_motions import moved, moved_back, point_group
+from isotropy.discovery.claims._motions import moved, moved_back, point_group
+from isotropy.discovery.reading._image_data import SMALLEST_SIDE
 from isotropy.nn import (
     CircularConv2d,
     FactoredLinear,
@@ -26,9 +27,10 @@ from isotropy.nn._on_slices import OnSlices
 ImagePath: TypeAlias = Literal["factored", "conv", "group_conv"]
 PointGroup: TypeAlias = Literal["p4", "p4m"]
 
-DEPTH = 4
-SMALLEST_SIDE, LARGEST_SIDE = 4, 16
 PHASES = "phases"
+# saved networks are built anew with these
+DEPTH = 4
+LARGEST_SIDE = 16
 _FILTER = 5
 _UNITS = (1, 2, 4, 4)  # channels of the layers, in units of alpha
 _CONVOLUTIONS = ("conv", "group_conv")

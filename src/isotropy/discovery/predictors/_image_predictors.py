@@ -1,10 +1,9 @@
-"""Predictors of images: networks with strict or free layers, and one of plain pixels."""
+"""Predictors of images, each fitted to some rows: with strict or free layers, of plain pixels."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,21 +19,27 @@ from isotropy.discovery.predictors._image_network import (
     PointGroup,
     working_grid,
 )
+from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
 from isotropy.discovery.predictors._train_classifier import (
     Augment,
     ReportEpoch,
     kept_apart,
-    outputs_of,
     train_network,
 )
 from isotropy.discovery.reading._image_data import ImageData
+from isotropy.nn import GridNetwork
+from isotropy.search._space import SearchSpace, State
 
-FREE: list[list[ImagePath]] = [["factored", "conv"]] * DEPTH
-_ALPHA, _LIFTED_ALPHA = 8, 8  # a layer with slices costs four times as much
-_HIDDEN = 128
-_GONE_ON = 0.5  # of the usual schedule
-_MOST_PIXELS = 1100
-_RIDGES = (1e-8, 1e-3, 1e-2, 0.1, 1.0, 10.0)
+
+def strict_paths(path: ImagePath, depth: int) -> list[list[ImagePath]]:
+    """The paths of each layer where so many have a single one, and the others are free.
+
+    Example:
+        >>> strict_paths("conv", 2)
+        [['conv'], ['conv'], ['factored', 'conv'], ['factored', 'conv']]
+    """
+    free: list[ImagePath] = ["factored", "conv"]
+    return [[path]] * depth + [free] * (DEPTH - depth)
 
 
 def network_spec(
@@ -44,13 +49,12 @@ def network_spec(
     averaged: Collection[str] = (),
 ) -> dict[str, Any]:
     """The description of a network for these images, for ``build_model``."""
-    lifted = any("group_conv" in some for some in paths)
     return {
         "kind": "image network",
         "image": list(data.image),
         "outputs": data.outputs,
         "paths": [list(some) for some in paths],
-        "alpha": _LIFTED_ALPHA if lifted else _ALPHA,
+        "alpha": PredictorThresholds.now().image_channels,
         "group": group,
         **({} if data.target is None else {"maps": True}),
         **({"averaged": sorted(averaged)} if averaged else {}),
@@ -124,7 +128,8 @@ def gone_on(network: ImageNetwork, data: ImageData, seed: int) -> tuple[ImageNet
     if data.task == "regression":
         mean, scale = data.target_units
         free.rescale(-mean / scale, 1 / scale)
-    loss = train_network(free, free.head, data, make_generator(seed), share=_GONE_ON)
+    share = PredictorThresholds.now().going_on
+    loss = train_network(free, free.head, data, make_generator(seed), share=share)
     return free, loss
 
 
@@ -132,11 +137,11 @@ def fit_pixels(
     data: ImageData, seed: int, report: ReportEpoch | None = None
 ) -> tuple[nn.Module, float]:
     """A network of plain pixels, on the same grid as the others, and its loss on held-out rows."""
-    _, height, width = data.image
-    _, size = working_grid(height, width)
+    size = working_grid(*data.image[1:])[1]
     with torch.random.fork_rng([]):
         torch.set_rng_state(make_generator(seed).get_state())
-        network = _PixelNetwork(data.image, size, data.outputs)
+        units = PredictorThresholds.now().pixel_units
+        network = _PixelNetwork(data.image, size, data.outputs, units)
     network.x_mean, network.x_scale = channel_units(data.maps)
     return network, train_network(network, network.head, data, make_generator(seed), report=report)
 
@@ -147,19 +152,20 @@ def fit_linear(data: ImageData, seed: int) -> tuple[nn.Module, float]:
     It is fitted to the rows that networks are trained on, under the ridge that suits the others.
     Images of many pixels are averaged over squares first.
     """
+    limits = PredictorThresholds.now()
     rest, held = map(torch.as_tensor, kept_apart(data, make_generator(seed)))
-    _, height, width = data.image
+    channels, height, width = data.image
     size = (height, width)
-    if data.image[0] * height * width > _MOST_PIXELS:
+    if channels * height * width > limits.linear_pixels:
         size = working_grid(height, width)[1]
-    network = _Linear(data.image, size, data.outputs)
+    network = _LinearPixels(data.image, size, data.outputs)
     network.x_mean, network.x_scale = channel_units(data.maps)
     phi = network.features(data.x[rest]).double()
     middle, offset = phi.mean(0), data.y[rest].double().mean(0)
     phi = phi - middle
     gram, moment = phi.mT @ phi, phi.mT @ (data.y[rest].double() - offset)
     best, kept = float("inf"), torch.zeros_like(moment)
-    for ridge in _RIDGES:
+    for ridge in limits.image_ridges:
         damped = gram.clone()
         damped.diagonal().add_(ridge * len(phi))
         weight = torch.linalg.solve(damped, moment)
@@ -173,77 +179,86 @@ def fit_linear(data: ImageData, seed: int) -> tuple[nn.Module, float]:
     return network.eval(), best
 
 
-@dataclass(frozen=True, eq=False)
-class FittedPredictor:
-    """A predictor of images, and how far it was built with a symmetry.
-
-    Args:
-        kind: What it is, in a few words.
-        network: From rows of pixels to logits or numbers.
-        loss: On rows held out of its training.
-        parts: What the motions are made of that its first layers commute with.
-        depth: How many layers these are.
-    """
-
-    kind: str
-    network: nn.Module
-    loss: float
-    parts: frozenset[str] = frozenset()
-    depth: int = 0
-
-    def predict(self, x: Tensor) -> Tensor:
-        """Logits or numbers of rows of pixels, float64."""
-        return outputs_of(self.network, x)
-
-
-def rivals(
-    fitted: Sequence[FittedPredictor], parts: frozenset[str], depth: int = DEPTH
-) -> list[FittedPredictor]:
-    """Whom a claim is held against: for each part of it, the best predictor built without it.
-
-    A claim about turns is thus held against networks that have learned as much as one can that
-    commutes with shifts, and not just against free ones, that may have learned little.
+def fit_grid_network(
+    data: ImageData, space: SearchSpace, state: State, seed: int
+) -> tuple[GridNetwork, dict[str, Any], float]:
+    """Train the network of a set of groups.
 
     Returns:
-        The rivals, each once, the best first.
+        The network in evaluation mode, its description, and its loss on held-out rows.
 
     Example:
-        >>> free = FittedPredictor("free", nn.Identity(), 0.9)
-        >>> shifts = FittedPredictor("conv", nn.Identity(), 0.1, frozenset({"up", "across"}), 4)
-        >>> [rival.kind for rival in rivals([free, shifts], frozenset({"turn"}))]
-        ['conv']
-        >>> [rival.kind for rival in rivals([free, shifts], frozenset({"turn", "up"}))]
-        ['conv', 'free']
+        >>> from isotropy.data import load
+        >>> import numpy as np
+        >>> y = np.arange(120) % 2
+        >>> x = y[:, None, None] + 0.1 * np.random.default_rng(0).normal(size=(120, 4, 4))
+        >>> data = ImageData.of(load((x, y)))
+        >>> space = SearchSpace((1, 4, 4), ("rotation",), ((4,),))
+        >>> network, spec, _ = fit_grid_network(data, space, State(("rotation",)), 0)
+        >>> spec["groups"], float((network(data.x).argmax(1) == data.y).float().mean())
+        (['rotation'], 1.0)
     """
-    chosen = {}
-    for part in sorted(parts):
-        without = [one for one in fitted if part not in one.parts or one.depth < depth]
-        best = min(without, key=lambda one: one.loss)
-        chosen[id(best)] = best
-    return sorted(chosen.values(), key=lambda one: one.loss)
+    hidden = space.hidden[state.hidden]
+    spec = {
+        "kind": "grid network",
+        "image": list(data.image),
+        "outputs": data.classes,
+        "groups": list(state.groups),
+        "hidden": list(hidden),
+    }
+    units = float(data.x.mean()), float(data.x.std().clamp_min(1e-6))
+    with torch.random.fork_rng([]):
+        torch.set_rng_state(make_generator(seed).get_state())
+        network = GridNetwork(
+            data.image,
+            space.transformations(state),
+            hidden=hidden,
+            classes=data.classes,
+            standardise=units,
+        )
+    return network, spec, train_network(network, network.head, data, make_generator(seed))
 
 
-class _PixelNetwork(nn.Module):
+class _OfPixels(nn.Module):
+    """Pixels in units of their own, averaged over squares of large images."""
+
     x_mean: Tensor
     x_scale: Tensor
 
-    def __init__(self, image: tuple[int, int, int], size: tuple[int, int], outputs: int) -> None:
+    def __init__(self, image: tuple[int, int, int], size: tuple[int, int]) -> None:
         super().__init__()
         self.image, self.size = image, size
-        self.body = nn.Sequential(
-            nn.Linear(image[0] * size[0] * size[1], _HIDDEN),
-            nn.ReLU(),
-            nn.Linear(_HIDDEN, _HIDDEN),
-            nn.ReLU(),
-        )
-        self.head = nn.Linear(_HIDDEN, outputs)
         self.register_buffer("x_mean", torch.zeros(image[0], 1, 1))
         self.register_buffer("x_scale", torch.ones(image[0], 1, 1))
 
+    def in_units(self, rows: Tensor) -> Tensor:
+        """Maps of shape (n, channels, height, width)."""
+        maps: Tensor = (rows.unflatten(1, self.image) - self.x_mean) / self.x_scale
+        return maps
+
+    def averaged(self, maps: Tensor) -> Tensor:
+        """Rows of numbers."""
+        return functional.adaptive_avg_pool2d(maps, self.size).flatten(1)
+
+
+class _PixelNetwork(_OfPixels):
+    """Two plain layers of pixels, and a linear one."""
+
+    def __init__(
+        self, image: tuple[int, int, int], size: tuple[int, int], outputs: int, units: int
+    ) -> None:
+        super().__init__(image, size)
+        self.body = nn.Sequential(
+            nn.Linear(image[0] * size[0] * size[1], units),
+            nn.ReLU(),
+            nn.Linear(units, units),
+            nn.ReLU(),
+        )
+        self.head = nn.Linear(units, outputs)
+
     def forward(self, rows: Tensor) -> Tensor:
-        x = (rows.unflatten(1, self.image) - self.x_mean) / self.x_scale
-        x = functional.adaptive_avg_pool2d(x, self.size)
-        y: Tensor = self.head(self.body(x.flatten(1)))
+        """Rows of pixels to outputs (n, outputs)."""
+        y: Tensor = self.head(self.body(self.averaged(self.in_units(rows))))
         return y
 
     @torch.no_grad()
@@ -253,22 +268,19 @@ class _PixelNetwork(nn.Module):
         self.head.bias.mul_(scale).add_(mean)
 
 
-class _Linear(nn.Module):
-    x_mean: Tensor
-    x_scale: Tensor
+class _LinearPixels(_OfPixels):
+    """A linear map of pixels and their squares."""
 
     def __init__(self, image: tuple[int, int, int], size: tuple[int, int], outputs: int) -> None:
-        super().__init__()
-        self.image, self.size = image, size
+        super().__init__(image, size)
         self.head = nn.Linear(2 * image[0] * size[0] * size[1], outputs)
-        self.register_buffer("x_mean", torch.zeros(image[0], 1, 1))
-        self.register_buffer("x_scale", torch.ones(image[0], 1, 1))
 
     def features(self, rows: Tensor) -> Tensor:
-        x = (rows.unflatten(1, self.image) - self.x_mean) / self.x_scale
-        x = functional.adaptive_avg_pool2d(torch.cat([x, x.square()], 1), self.size)
-        return x.flatten(1)
+        """What the map is linear in."""
+        x = self.in_units(rows)
+        return self.averaged(torch.cat([x, x.square()], 1))
 
     def forward(self, rows: Tensor) -> Tensor:
+        """Rows of pixels to outputs (n, outputs)."""
         y: Tensor = self.head(self.features(rows))
         return y

@@ -21,6 +21,7 @@ from isotropy.discovery.predictors._free_predictor import (
     sample_losses,
 )
 from isotropy.discovery.predictors._kernel_predictor import choose_kernel, fit_kernel
+from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
 from isotropy.discovery.proposing.generators._column_blocks import (
     ColumnBlocks,
     blocks_by_size,
@@ -28,11 +29,6 @@ from isotropy.discovery.proposing.generators._column_blocks import (
 )
 from isotropy.discovery.proposing.generators._usual_actions import UsualAction, usual_actions
 from isotropy.discovery.reading._task_data import TaskData
-
-_WIDEST, _MOST_BLOCKS, _MOST_WAYS = 6, 8, 16
-# rows that a way of seeing blocks is chosen on
-_CHOSEN_ON = 300
-_HELD_OUT = 0.25
 
 
 @dataclass(frozen=True)
@@ -67,6 +63,7 @@ class InvariantFeatures:
 
 def seen_blocks(data: TaskData) -> list[ColumnBlocks]:
     """Ways to see blocks in the columns: positions, names, else every equal cut, with scalars."""
+    limits = PredictorThresholds.now()
     n, channels = data.arrangement.inputs, data.arrangement.channels
     if channels > 1:
         places = tuple(tuple(c * n + p for c in range(channels)) for p in range(n))
@@ -75,7 +72,7 @@ def seen_blocks(data: TaskData) -> list[ColumnBlocks]:
         ways = list(named)
     else:
         ways = [*blocks_by_size(n), *scalars_beside(n)]
-    return [b for b in ways if 2 <= b.d <= _WIDEST and b.k <= _MOST_BLOCKS]
+    return [b for b in ways if 2 <= b.d <= limits.widest_block and b.k <= limits.most_blocks]
 
 
 def scalars_beside(n: int) -> list[ColumnBlocks]:
@@ -106,9 +103,10 @@ def invariant_features(data: TaskData) -> tuple[InvariantFeatures, float] | None
     """
     if data.task != "regression":
         return None
-    x, y = data.x[:_CHOSEN_ON], data.y[:_CHOSEN_ON]
+    limits = PredictorThresholds.now()
+    x, y = (part[: limits.invariants_chosen_on] for part in (data.x, data.y))
     best: tuple[InvariantFeatures, float] | None = None
-    for features in list(_ways(data))[:_MOST_WAYS]:
+    for features in list(_ways(data))[: limits.ways_to_see_blocks]:
         z = features(x)
         z = (z - z.mean(0)) / z.std(0).clamp_min(1e-12)
         left = choose_kernel(z, y - y.mean(0)).left
@@ -123,9 +121,8 @@ def invariant_predictor(data: TaskData, seed: int) -> FreePredictor | None:
     if found is None:
         return None
     features = found[0]
-    rest, hold = map(
-        torch.as_tensor, held_out_rows(len(data.x), _HELD_OUT, data.groups, make_generator(seed))
-    )
+    share, rng = PredictorThresholds.now().held_out, make_generator(seed)
+    rest, hold = map(torch.as_tensor, held_out_rows(len(data.x), share, data.groups, rng))
     x, y = data.x[rest], data.y[rest]
     z = features(x)
     unit = (z - z.mean(0)) / z.std(0).clamp_min(1e-12)
@@ -167,7 +164,7 @@ def _ways(data: TaskData) -> Iterator[InvariantFeatures]:
     for blocks in seen_blocks(data):
         for action in usual_actions(blocks.d, shifts=blocks.k > 2):
             yield InvariantFeatures(blocks, action)
-    if 2 <= columns <= _WIDEST:
+    if 2 <= columns <= PredictorThresholds.now().widest_block:
         everything = ColumnBlocks(
             (tuple(range(columns)),), tuple(f"x{c}" for c in range(columns)), (), "all columns"
         )

@@ -14,18 +14,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# rows that kernels are chosen on, and that the chosen one is fitted to
-_CHOSEN_ON, _MOST_ROWS = 400, 2000
-# of rows times positions: what sums over positions may cost
-_MOST_WORK, _FEWEST_ROWS = 20_000, 300
-_LENGTHS = (0.5, 1.0, 2.0, 4.0)
-_ORDERS = (1, 2, 3)
-_DEGREES = (2, 3, 4)
-_RIDGES = tuple(10.0**-power for power in range(8))
-# of functions that separate classes, and penalties on these
-_MOST_FEATURES, _LANDMARKS = 250, 600
-_CLASS_RIDGES = (1e-3, 1e-2, 1e-1)
-_BATCH = 2**21
+from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
+
+_BATCH = 2**21  # numbers of a kernel in memory
 # single precision will do where the errors of its sums are so small, in deviations of the targets
 _ROUGH = 1e-3
 
@@ -78,18 +69,19 @@ def choose_kernel(x: Tensor, y: Tensor, channels: int = 1) -> KernelChoice:
         >>> choose_kernel(x, y - y.mean()).family
         'sums'
     """
-    x, y = x[:_CHOSEN_ON], y[:_CHOSEN_ON]
+    limits = PredictorThresholds.now()
+    x, y = x[: limits.kernel_chosen_on], y[: limits.kernel_chosen_on]
     kernels: list[tuple[Tensor, KernelChoice]] = []
-    for degree in _DEGREES:
+    for degree in limits.kernel_degrees:
         choice = KernelChoice("polynomials", degree, 1.0, 1.0, 1.0)
         kernels.append((choice.gram(x, x, channels), choice))
-    for length in _LENGTHS:
+    for length in limits.kernel_lengths:
         choice = KernelChoice("distances", 1, length, 1.0, 1.0)
         kernels.append((choice.gram(x, x, channels), choice))
-        if _most_rows(x.shape[1] // channels) < _FEWEST_ROWS:
+        if _most_rows(x.shape[1] // channels) < limits.kernel_fewest_rows:
             continue
         mean = _mean_of_positions(x, x, channels, length)
-        for order in _ORDERS:
+        for order in limits.kernel_orders:
             kernels.append((mean**order, KernelChoice("sums", order, length, 1.0, 1.0)))
     best: KernelChoice | None = None
     for gram, choice in kernels:
@@ -115,7 +107,8 @@ def fit_kernel(
         >>> bool((fit_kernel(x, y, choice)(x[:5]) - y[:5]).abs().max() < 0.01)
         True
     """
-    most = _most_rows(x.shape[1] // channels) if choice.family == "sums" else _MOST_ROWS
+    limits, sums = PredictorThresholds.now(), choice.family == "sums"
+    most = _most_rows(x.shape[1] // channels) if sums else limits.kernel_rows
     x, y = x[:most].double(), y[:most]
     centre, scale = x.mean(0), x.std(0).clamp_min(1e-12)
     rows = (x - centre) / scale
@@ -126,8 +119,8 @@ def fit_kernel(
         weights = torch.cholesky_solve(y.double() - offset, torch.linalg.cholesky(gram))
     else:
         # functions that some of the rows span, weighted by all
-        gram = choice.gram(rows, rows[:_LANDMARKS], channels)
-        rows = rows[:_LANDMARKS]
+        gram = choice.gram(rows, rows[: limits.kernel_landmarks], channels)
+        rows = rows[: limits.kernel_landmarks]
         weights, offset = _class_weights(gram, y, classes, choice.ridge)
     spread = 1.0 if classes is not None else float(y.double().std())
     # exponents are differences of squares
@@ -146,7 +139,8 @@ def fit_kernel(
 
 
 def _most_rows(positions: int) -> int:
-    return min(_MOST_ROWS, _MOST_WORK // positions)
+    limits = PredictorThresholds.now()
+    return min(limits.kernel_rows, limits.kernel_work // positions)
 
 
 def _mean_of_positions(a: Tensor, b: Tensor, channels: int, length: float) -> Tensor:
@@ -183,7 +177,7 @@ def _left_out(gram: Tensor, y: Tensor) -> list[tuple[float, float]]:
     size, along = float(values.mean()), vectors.mT @ y
     whole = float(y.square().sum()) + 1e-300
     found = []
-    for ridge in _RIDGES:
+    for ridge in PredictorThresholds.now().kernel_ridges:
         shrunk = 1 / (values + ridge * size)
         residual = (vectors @ (shrunk.unsqueeze(1) * along)) / (
             vectors.square() @ shrunk
@@ -195,28 +189,34 @@ def _left_out(gram: Tensor, y: Tensor) -> list[tuple[float, float]]:
 def _class_weights(gram: Tensor, y: Tensor, classes: int, ridge: float) -> tuple[Tensor, Tensor]:
     """Weights of landmarks and offsets of softmax regression on their leading eigenfunctions.
 
-    A fifth of the rows choose the penalty.
+    Some of the rows choose the penalty.
     """
+    limits = PredictorThresholds.now()
+    most = limits.kernel_functions
     inner = gram[: gram.shape[1]]
     values, vectors = torch.linalg.eigh((inner + inner.mT) / 2)
-    values, vectors = values[-_MOST_FEATURES:].clamp_min(1e-9), vectors[:, -_MOST_FEATURES:]
+    values, vectors = values[-most:].clamp_min(1e-9), vectors[:, -most:]
     # in units in which the penalty of least squares is that of weights
     unit = vectors / (values * max(ridge, 1e-12) * float(inner.diagonal().mean())).sqrt()
     features = gram @ unit
-    fifth = max(1, len(y) // 5)
+    first = max(1, int(limits.kernel_class_held_out * len(y)))
 
     def solved(rows: slice, penalty: float) -> tuple[Tensor, Tensor]:
         wanted = y[rows]
         return softmax_regression(
-            features[rows], wanted, classes, lambda size: penalty * size / len(wanted)
+            features[rows],
+            wanted,
+            classes,
+            lambda size: penalty * size / len(wanted),
+            most_steps=limits.kernel_class_steps,
         )
 
     def loss(penalty: float) -> float:
-        weights, offset = solved(slice(fifth, None), penalty)
-        predicted = features[:fifth] @ weights + offset
-        return float(functional.cross_entropy(predicted, y[:fifth]))
+        weights, offset = solved(slice(first, None), penalty)
+        predicted = features[:first] @ weights + offset
+        return float(functional.cross_entropy(predicted, y[:first]))
 
-    weights, offset = solved(slice(None), min(_CLASS_RIDGES, key=loss))
+    weights, offset = solved(slice(None), min(limits.kernel_class_ridges, key=loss))
     return unit @ weights, offset
 
 
@@ -225,7 +225,7 @@ def softmax_regression(
     y: Tensor,
     classes: int,
     penalty: Callable[[Tensor], Tensor],
-    most_steps: int = 150,
+    most_steps: int,
 ) -> tuple[Tensor, Tensor]:
     """Weights and offsets of least cross-entropy, with a penalty on the squares of the weights."""
     weights = torch.zeros(features.shape[1], classes, dtype=features.dtype, requires_grad=True)

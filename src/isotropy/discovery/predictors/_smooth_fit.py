@@ -15,20 +15,19 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy._run import generator as make_generator
+from isotropy.discovery.predictors._differentiable_fits import (
+    Smooth,
+    kernel_pair,
+    links,
+    network_pair,
+    polynomials,
+)
 from isotropy.discovery.predictors._free_predictor import Task, held_out_rows, sample_losses
-from isotropy.discovery.predictors._network_fits import kernel_pair, network_pair
-from isotropy.discovery.predictors._polynomial_fits import Smooth, links, polynomials
+from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
 
 GIVEN = "the model given"
-# a share of the variance left by a fit that is exact up to rounding
-ROUNDING = 1e-12
-# a network is not tried where a polynomial leaves less than this
-_GOOD_ENOUGH = 2e-4
-_JUDGES = 0.15
-# a function of the target is fitted instead only where that explains so much more
-_MUCH_BETTER = 5.0
-# a simpler fit that does almost as well is kept
-_BETTER = 1.05
+_ROUNDING = 1e-12  # of the variance, left by a fit that is exact but for rounding
+_CHUNK = 512  # rows of Jacobians in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +59,7 @@ class SmoothFit:
     @property
     def is_exact(self) -> bool:
         """Whether it fits up to rounding, and both estimates are one."""
-        return self.unexplained <= ROUNDING
+        return self.unexplained <= _ROUNDING
 
     def __call__(self, x: Tensor) -> Tensor:
         """The mean of the two."""
@@ -79,7 +78,7 @@ def values_and_jacobian(function: Smooth, x: Tensor) -> tuple[Tensor, Tensor]:
         (tensor([[9.]]), tensor([[[6.]]]))
     """
     values, rows = [], []
-    for part in x.split(512):
+    for part in x.split(_CHUNK):
         at = part.detach().requires_grad_()
         with torch.enable_grad():
             out = function(at)
@@ -124,9 +123,9 @@ def fit_smooth(
         >>> fit.kind, fit.is_exact
         ('a polynomial of degree 2 whose square root is y', True)
     """
-    rng = make_generator(seed)
+    limits, rng = PredictorThresholds.now(), make_generator(seed)
     x = x.double()
-    seen, judges = held_out_rows(len(x), _JUDGES, groups, rng)
+    seen, judges = held_out_rows(len(x), limits.smooth_held_out, groups, rng)
     inner = None if groups is None else groups[seen]
     first, second = held_out_rows(len(seen), 0.5, inner, rng)
     halves = [torch.as_tensor(seen[part]) for part in (first, second)]
@@ -148,17 +147,18 @@ def fit_smooth(
         if best is not None and best.is_exact:
             return best
         enough = best is not None and (
-            best.unexplained <= _GOOD_ENOUGH or (not thorough and _levelled_off(reached))
+            best.unexplained <= limits.polynomial_enough
+            or (not thorough and _levelled_off(reached))
         )
     if best is None or (networks and not enough):
         pair = kernel_pair(x, y, task, width, halves, channels)
         fit = SmoothFit("a kernel", pair, unexplained(pair))
-        if best is None or fit.unexplained * _BETTER < best.unexplained:
+        if best is None or fit.unexplained * limits.much_better < best.unexplained:
             best = fit
-    if networks and not enough and best.unexplained > _GOOD_ENOUGH:
+    if networks and not enough and best.unexplained > limits.polynomial_enough:
         pair = network_pair(x, y, task, width, halves, rng)
         fit = SmoothFit("a network", pair, unexplained(pair))
-        if fit.unexplained * _BETTER < best.unexplained:
+        if fit.unexplained * limits.much_better < best.unexplained:
             best = fit
     return best
 
@@ -170,6 +170,7 @@ def _best_polynomial(
     unexplained: Callable[[tuple[Smooth, Smooth]], float],
 ) -> tuple[SmoothFit | None, list[float]]:
     """The best polynomial, and what those of y itself leave, degree by degree."""
+    limits = PredictorThresholds.now()
     best: SmoothFit | None = None
     reached: list[float] = []
     for link in links(y):
@@ -181,7 +182,7 @@ def _best_polynomial(
                 continue  # one fit to all rows tells nothing of its error
             if not link.words:
                 reached.append(fit.unexplained)
-            factor = _MUCH_BETTER if link.words else _BETTER
+            factor = limits.transformed_better if link.words else limits.much_better
             if best is None or fit.unexplained * factor < best.unexplained:
                 best = fit
     return best, reached
@@ -189,10 +190,12 @@ def _best_polynomial(
 
 def _levelled_off(reached: Sequence[float]) -> bool:
     """Whether the target is linear: the next one or two degrees explain no more."""
+    limits = PredictorThresholds.now()
     first, *after = reached[:3] or [1.0]
     # far worse is no better a sign: tails that no polynomial fits
     best, worst = min(after, default=0.0), max(after, default=0.0)
-    return first < 0.1 and 0.97 * first < best <= worst < 1.5 * first
+    alike = limits.higher_degree_leaves * first < best <= worst < limits.tails_leave * first
+    return first < limits.linear_leaves and alike
 
 
 def _constant_loss(seen: Tensor, judged: Tensor, task: Task, width: int) -> float:

@@ -12,18 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from isotropy.discovery.predictors._free_predictor import held_out_rows, sample_losses
+from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
 from isotropy.discovery.reading._image_data import ImageData
-
-_HELD_OUT = 0.2
-_STEPS, _BATCH = 400, 64
-_MAP_STEPS, _MAP_BATCH = 400, 32  # every pixel of a target counts
-_ENOUGH = 0.0005  # of the constant's loss: who has learned so much has learned it all
-_LONGEST, _PATIENCE = 80, 25  # epochs
-_RATE, _MAP_RATE, _DECAY = 3e-3, 8e-3, 0.1
-_COLDEST, _HOTTEST, _TEMPERATURES = 0.5, 5.0, 24
 
 ReportEpoch = Callable[[int, int], None]
 Augment = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+_CHUNK = 512  # images in memory
 
 
 def train_network(
@@ -57,21 +51,20 @@ def train_network(
         >>> loss < 0.3  # without any training, at least log 2
         True
     """
+    limits = PredictorThresholds.now()
     rest, held = map(torch.as_tensor, kept_apart(data, rng))
     wanted, squares = data.y, data.task == "regression"
     if squares:
         mean, scale = data.target_units
         wanted = (data.y - mean) / scale
-    batch = min(_BATCH if data.target is None else _MAP_BATCH, len(rest))
-    steps = share * (_STEPS if data.target is None else _MAP_STEPS)
-    epochs = max(1, min(_LONGEST, int(steps * batch) // len(rest)))
-    solver = torch.optim.AdamW(
-        network.parameters(),
-        lr=share * (_RATE if data.target is None else _MAP_RATE),
-        weight_decay=_DECAY,
-    )
+    maps = data.target is not None
+    batch = min(limits.map_batch if maps else limits.image_batch, len(rest))
+    epochs = int(share * limits.image_steps * batch) // len(rest)
+    epochs = max(1, min(limits.image_epochs, epochs))
+    rate = share * (limits.map_rate if maps else limits.image_rate)
+    solver = torch.optim.AdamW(network.parameters(), lr=rate, weight_decay=limits.image_decay)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(solver, epochs)
-    enough = _ENOUGH * _mean_loss(_flat(wanted[rest], data), wanted[held], squares)
+    enough = limits.learned_all * _mean_loss(_flat(wanted[rest], data), wanted[held], squares)
     # what goes on from a trained network has to do better than that
     best = _mean_loss(outputs_of(network, data.x[held]), wanted[held], squares)
     kept, waited = _copied(network), 0
@@ -91,7 +84,7 @@ def train_network(
             best, kept, waited = reached, _copied(network), 0
         if report is not None:
             report(epoch + 1, epochs)
-        if waited > _PATIENCE or best < enough:
+        if waited > limits.image_patience or best < enough:
             break
     network.load_state_dict(kept)
     network.eval()
@@ -123,7 +116,8 @@ def kept_apart(
     data: ImageData, rng: torch.Generator
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows to train on, and rows to choose by; the first that is drawn from a generator."""
-    return held_out_rows(len(data.x), _HELD_OUT, data.groups, rng)
+    share = PredictorThresholds.now().image_held_out
+    return held_out_rows(len(data.x), share, data.groups, rng)
 
 
 @torch.no_grad()
@@ -131,7 +125,7 @@ def outputs_of(network: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     """Logits or numbers that a network gives for many rows, float64, some hundred at a time."""
     if isinstance(network, nn.Module):
         network.eval()
-    return torch.cat([network(part.float()).double() for part in x.split(512)])
+    return torch.cat([network(part.float()).double() for part in x.split(_CHUNK)])
 
 
 def doubtful_losses(outputs: Tensor, y: Tensor, constant: Tensor, seen: int) -> Tensor:
@@ -155,10 +149,14 @@ def doubtful_losses(outputs: Tensor, y: Tensor, constant: Tensor, seen: int) -> 
 @torch.no_grad()
 def _tempered(head: nn.Linear, outputs: Tensor, y: Tensor) -> float:
     """Divide the last layer by the best temperature; the loss that is left."""
-    tried = torch.logspace(0, 1, _TEMPERATURES, base=_HOTTEST / _COLDEST, dtype=torch.float64)
-    tried = torch.cat([torch.ones(1, dtype=torch.float64), _COLDEST * tried])
+    limits = PredictorThresholds.now()
+    coldest, hottest = limits.temperatures
+    tried = torch.logspace(
+        0, 1, limits.temperatures_tried, base=hottest / coldest, dtype=torch.float64
+    )
+    tried = torch.cat([torch.ones(1, dtype=torch.float64), coldest * tried])
     # rows that are all classified right ask for endless confidence, for which one error then pays
-    least = _ENOUGH * log(outputs.shape[1])
+    least = limits.learned_all * log(outputs.shape[1])
     losses = [
         float(functional.cross_entropy(outputs / t, y)) + (least if t < 1 else 0.0) for t in tried
     ]

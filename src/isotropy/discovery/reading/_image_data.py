@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,8 +14,102 @@ from torch import Tensor
 
 from isotropy._run import generator as make_generator
 from isotropy.data import Dataset
-from isotropy.discovery.predictors._free_predictor import Task
-from isotropy.discovery.reading._image_shapes import ImageShape, image_shape, target_shape
+from isotropy.discovery.predictors._free_predictor import (
+    FreePredictor,
+    Task,
+    notes_of_share,
+    sample_losses,
+)
+from isotropy.discovery.reading._reading_thresholds import ReadingThresholds
+from isotropy.discovery.reading._row_layout import RowLayout
+
+if TYPE_CHECKING:
+    from isotropy.discovery.testing._bench import Bench
+
+SMALLEST_SIDE = 4  # of a map that layers are worth learning of
+_COLOURS = (1, 3, 4)  # how many channels may come last
+
+
+@dataclass(frozen=True)
+class ImageShape:
+    """The shape of an image as it was given, and its channels, height and width.
+
+    Args:
+        given: (height, width), (channels, height, width) or (height, width, channels).
+        channels_last: Whether it is the last of these.
+
+    Example:
+        >>> shape = image_shape((90, 12, 14, 3))
+        >>> shape.sizes, shape.channels_last
+        ((3, 12, 14), True)
+    """
+
+    given: tuple[int, ...]
+    channels_last: bool = False
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Channels, height and width."""
+        if self.channels_last:
+            return self.given[2], self.given[0], self.given[1]
+        channels, height, width = (1, *self.given)[-3:]
+        return channels, height, width
+
+    def rows(self, x: Tensor) -> Tensor:
+        """Images as rows of pixels, channel by channel, shape (N, channels·height·width)."""
+        if self.channels_last:
+            x = x.movedim(3, 1)
+        return x.reshape(len(x), prod(self.given))
+
+    def back(self, rows: Tensor) -> Tensor:
+        """Rows of pixels as images of the given shape."""
+        maps = rows.unflatten(-1, self.sizes)
+        if self.channels_last:
+            maps = maps.movedim(-3, -1)
+        back: Tensor = maps.reshape(*rows.shape[:-1], *self.given)
+        return back
+
+
+def image_shape(shape: tuple[int, ...]) -> ImageShape:
+    """Read the shape of some images.
+
+    The last axis are channels where there are 1, 3 or 4 of them and both others are larger.
+
+    Raises:
+        ValueError: If it is none of these, or images are too small.
+    """
+    given = tuple(shape[1:])
+    if len(given) not in (2, 3):
+        raise ValueError(
+            "expected images of shape (rows, channels, height, width) or (rows, height, width), "
+            f"got {tuple(shape)}"
+        )
+    last = len(given) == 3 and given[2] in _COLOURS and min(given[:2]) > given[2]
+    found = ImageShape(given, last and min(given[:2]) >= SMALLEST_SIDE)
+    if min(found.sizes[1:]) < SMALLEST_SIDE:
+        raise ValueError(
+            f"expected images of shape (rows, channels, height, width), at least {SMALLEST_SIDE} "
+            f"by {SMALLEST_SIDE}, got {tuple(shape)}"
+        )
+    return found
+
+
+def target_shape(shape: tuple[int, ...], image: ImageShape) -> ImageShape | None:
+    """The shape of targets that are images of the same height and width; None where they are none.
+
+    Example:
+        >>> image = image_shape((90, 3, 12, 14))
+        >>> target_shape((90, 12, 14), image).sizes
+        (1, 12, 14)
+        >>> target_shape((90, 5), image) is None
+        True
+    """
+    given, size = tuple(shape[1:]), image.sizes[1:]
+    if len(given) in (2, 3) and (1, *given)[-2:] == size:
+        return ImageShape(given)
+    if len(given) == 3 and given[:2] == size:
+        return ImageShape(given, channels_last=True)
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +195,24 @@ class ImageData:
         """How many numbers a predictor gives for an image: logits, or values."""
         return self.classes or self.y.shape[1]
 
+    @property
+    def layout(self) -> RowLayout:
+        """How images were laid out, and targets that are images."""
+        target = () if self.target is None else self.target.given
+        return RowLayout(self.image[0], image=self.given, output_image=target)
+
     def rows(self, chosen: NDArray[np.int64]) -> ImageData:
         """The same with some rows only."""
         index = torch.as_tensor(chosen)
         part = None if self.groups is None else self.groups[chosen]
         return replace(self, x=self.x[index], y=self.y[index], groups=part)
+
+    def most_numbers(self, limits: ReadingThresholds) -> tuple[int, int]:
+        """How many images are fitted to and tested on: fewer where every pixel is a target."""
+        if self.target is None:
+            return limits.images_fitted, limits.images_tested
+        few = max(limits.fewest_maps, limits.map_pixels // (self.image[1] * self.image[2]))
+        return min(few, limits.images_fitted), min(few, limits.images_tested)
 
     def at_most(self, count: int, seed: int) -> ImageData:
         """So many of the rows, drawn at random, or all where there are no more.
@@ -129,6 +238,61 @@ class ImageData:
         """Pixels as images, shape (N, channels, height, width)."""
         maps: Tensor = self.x.unflatten(1, self.image)
         return maps
+
+    @property
+    def targets_vary(self) -> bool:
+        """Whether there is more than one target."""
+        return len(self.y.unique(dim=0)) > 1
+
+    def losses(self, prediction: Tensor) -> Tensor:
+        """The loss of each row, shape (N,)."""
+        return sample_losses(prediction, self.y, self.task)
+
+    @property
+    def loss_words(self) -> str:
+        """What the losses are."""
+        return "mean squared error" if self.task == "regression" else "cross-entropy"
+
+    def accuracy(self, prediction: Tensor) -> float | None:
+        """The share of classes that a prediction gets right; None where targets are numbers."""
+        if self.task == "regression":
+            return None
+        return float((prediction.argmax(1) == self.y).double().mean())
+
+    def free_predictor(self, seed: int, tell: Callable[[str], None] | None = None) -> FreePredictor:
+        """Predictors free of symmetry, fitted to these rows: the best, and with it the others."""
+        # tables can do without networks of images
+        from isotropy.discovery.predictors._fitted_images import FreeImagePredictor
+
+        return FreeImagePredictor.fitted(self, seed, tell)
+
+    def notes(self, bench: Bench) -> list[str]:
+        """How images were read, and how much the best predictor leaves, where any was fitted."""
+        from isotropy.discovery.claims._layer_group_claim import left_by_sets
+        from isotropy.discovery.testing._image_bench import ImageBench
+
+        _, height, width = self.image
+        notes, images = [], ImageBench(bench)
+        if images.every:
+            best, left = images.best_left()
+            classes = self.task == "classification"
+            what = "classification of images" if classes else "regression on images"
+            if self.target is not None:
+                what = "regression from images to images"
+            notes = [
+                f"{what}; best predictor: {best}, leaves {left:.2g} of the "
+                f"{'entropy' if classes else 'variance'}; fitted to {len(images.rows.x)} rows, "
+                f"claims tested on {len(images.outside.x)} others",
+                *notes_of_share(left),
+            ]
+        elif (left_by_best := left_by_sets(bench)) is not None:
+            notes = notes_of_share(left_by_best)
+        if self.shape.channels_last:
+            notes.append(
+                f"images of shape {self.given} were read as {height} by {width} with "
+                f"{self.image[0]} channels, which come last"
+            )
+        return notes
 
     @property
     def constant(self) -> Tensor:

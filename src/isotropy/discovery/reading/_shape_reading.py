@@ -11,14 +11,9 @@ import torch
 from torch import Tensor
 
 from isotropy.data import Dataset, Transitions
+from isotropy.discovery.reading._reading_thresholds import ReadingThresholds
 
 Kind = Literal["vectors", "sequences", "images", "transitions"]
-
-_FEWEST_PIXELS = 6  # side of a square that is an image, and not some vectors of as many entries
-_CLEAR_IMAGE = 12  # side of an oblong that is one
-_FEW_CHANNELS, _MANY_STEPS = 4, 8
-_PICTURE = 0.1  # by how much pixels above each other agree more than those half a line apart
-_ROWS_LOOKED_AT = 2000
 
 
 @dataclass(frozen=True)
@@ -128,6 +123,7 @@ def _sequences(data: Dataset, channels_first: bool) -> ShapeReading:
 
 
 def _channels_come_first(first: int, second: int, y: Tensor | None) -> bool:
+    limits = ReadingThresholds.now()
     if second == 1:
         return False
     if y is not None and y.ndim >= 2 and y.is_floating_point():
@@ -135,27 +131,29 @@ def _channels_come_first(first: int, second: int, y: Tensor | None) -> bool:
         sides = [size for size in y.shape[1:] if size > 1]
         if first in sides and second not in sides:
             return False
-        if second in sides and first not in sides and second > _FEW_CHANNELS:
+        if second in sides and first not in sides and second > limits.few_channels:
             return True
-    few = first == 1 or (first <= _FEW_CHANNELS and second >= _MANY_STEPS)
+    few = first == 1 or (first <= limits.few_channels and second >= limits.many_steps)
     return few and second >= 2 * first
 
 
 def _is_image(shape: tuple[int, ...]) -> bool:
-    small, large = min(shape), max(shape)
+    small, large, limits = min(shape), max(shape), ReadingThresholds.now()
     if small == large:
-        return small >= _FEWEST_PIXELS
-    return small >= _CLEAR_IMAGE and large <= 2 * small
+        return small >= limits.fewest_pixels
+    return small >= limits.clear_image and large <= 2 * small
 
 
 def _is_picture(x: Tensor, side: int) -> bool:
     """Whether columns are pixels of square pictures."""
-    return side >= _FEWEST_PIXELS and side * side == x.shape[1] and _are_similar(x, side)
+    fewest = ReadingThresholds.now().fewest_pixels
+    return side >= fewest and side * side == x.shape[1] and _are_similar(x, side)
 
 
 def _are_similar(x: Tensor, side: int) -> bool:
     """Whether columns are more similar one line apart than half a line, or two lines."""
-    rows = x[:_ROWS_LOOKED_AT].double()
+    limits = ReadingThresholds.now()
+    rows = x[: limits.picture_rows].double()
     centred = rows - rows.mean(0)
     size = centred.square().sum(0).sqrt()
     if int((size > 0).sum()) < x.shape[1] // 2:
@@ -168,7 +166,7 @@ def _are_similar(x: Tensor, side: int) -> bool:
         return float(products[both].mean()) if bool(both.any()) else 0.0
 
     near, half, line, two = (agreement(lag) for lag in (1, side // 2, side, 2 * side))
-    return min(near, line) > half + _PICTURE and line > two + _PICTURE / 2
+    return min(near, line) > half + limits.picture and line > two + limits.picture / 2
 
 
 def _many(count: int, word: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,11 +17,33 @@ from isotropy.discovery.predictors._free_predictor import (
     FreePredictor,
     Task,
     fit_free_predictor,
+    notes_of_share,
     sample_losses,
 )
-from isotropy.discovery.reading._arrangement import Arrangement
 from isotropy.discovery.reading._row_layout import RowLayout
 from isotropy.discovery.testing._claim_test import ClaimTest, claim_test
+
+if TYPE_CHECKING:
+    from isotropy.discovery.testing._bench import Bench
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How columns of inputs and outputs are laid out: channel by channel, each over positions.
+
+    Args:
+        inputs: n, positions of the input that a group may permute.
+        channels: Columns at each of them.
+        outputs: m, positions of the output.
+        output_channels: Columns at each of them.
+        fixed_outputs: Whether outputs stay where they are, as classes do.
+    """
+
+    inputs: int
+    channels: int
+    outputs: int
+    output_channels: int
+    fixed_outputs: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,9 +123,25 @@ class TaskData:
         part = None if self.groups is None else self.groups[chosen]
         return replace(self, x=self.x[index], y=self.y[index], groups=part)
 
+    @property
+    def targets_vary(self) -> bool:
+        """Whether there is more than one target."""
+        return len(self.y.unique(dim=0)) > 1
+
     def losses(self, prediction: Tensor) -> Tensor:
         """The loss of each row, shape (N,)."""
         return sample_losses(prediction, self.y, self.task)
+
+    @property
+    def loss_words(self) -> str:
+        """What the losses are."""
+        return "mean squared error" if self.task == "regression" else "cross-entropy"
+
+    def accuracy(self, prediction: Tensor) -> float | None:
+        """The share of classes that a prediction gets right; None where targets are numbers."""
+        if self.task == "regression":
+            return None
+        return float((prediction.argmax(1) == self.y).double().mean())
 
     @torch.no_grad()
     def cost_test(
@@ -113,6 +151,18 @@ class TaskData:
         constant = free.constant.expand(len(self.x), -1)
         losses = [self.losses(p).numpy() for p in (prediction, free.predict(self.x), constant)]
         return claim_test(*losses, margin=margin, level=level, groups=self.groups)
+
+    def notes(self, bench: Bench) -> list[str]:
+        """What kind of predictor there is, and how much it leaves."""
+        fitted, outside = bench.problem.fitted, bench.problem.outside
+        assert isinstance(outside, TaskData)
+        what = "entropy" if self.task == "classification" else "variance"
+        left = bench.free.share_left(outside.x, outside.y, self.task)
+        return [
+            f"{self.task}; free predictor: {bench.free.kind}, leaves {left:.2g} of the {what}; "
+            f"fitted to {len(fitted.x)} rows, claims tested on {len(outside.x)} others",
+            *notes_of_share(left),
+        ]
 
     def free_predictor(self, seed: int) -> FreePredictor:
         """A predictor free of symmetry, fitted to these rows."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,13 +13,17 @@ from torch import Tensor
 from torch.nn import functional
 
 from isotropy.data import Transitions
-from isotropy.discovery.predictors._free_predictor import FreePredictor, fit_free_predictor
+from isotropy.discovery.predictors._free_predictor import (
+    FreePredictor,
+    fit_free_predictor,
+    notes_of_share,
+)
+from isotropy.discovery.reading._reading_thresholds import ReadingThresholds
 
-_CONSTANT = 1e-9
-_MOST_CHOICES = 20
-# fewer episodes than this are cut into stretches, about so many
-_EPISODES, _STRETCHES = 70, 120
-_SHORTEST = 10
+if TYPE_CHECKING:
+    from isotropy.discovery.testing._bench import Bench
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +69,7 @@ class TransitionData:
         a = transitions.actions.detach().cpu().double()
         increments = transitions.next_observations.detach().cpu().double() - s
         spread = increments.std(0, correction=0)
-        varies = spread > _CONSTANT * (1 + s.abs().amax(0))
+        varies = spread > ReadingThresholds.now().constant_step * (1 + s.abs().amax(0))
         if not bool(varies.any()):
             raise ValueError("expected increments s′ − s that vary, got the same throughout")
         named = [
@@ -99,6 +104,53 @@ class TransitionData:
         part = None if self.groups is None else self.groups[chosen]
         return replace(self, x=self.x[index], increments=self.increments[index], groups=part)
 
+    def errors(self, prediction: Tensor) -> Floats:
+        """Squared errors of all entries in deviations, none above nine, shape (N, n).
+
+        Collisions are rare, large, and hardly learned: errors count up to three deviations.
+        """
+        error = ((prediction.double() - self.increments) / self.spread).square()
+        errors: Floats = error.clamp_max(ReadingThresholds.now().largest_error).numpy()
+        return errors
+
+    @property
+    def targets_vary(self) -> bool:
+        """Whether there is more than one target."""
+        return len(self.increments.unique(dim=0)) > 1
+
+    def losses(self, prediction: Tensor) -> Tensor:
+        """The error of a mean entry of each row, shape (N,)."""
+        return torch.from_numpy(self.errors(prediction).mean(1))
+
+    @property
+    def loss_words(self) -> str:
+        """What the losses are."""
+        return "squared error of an entry in deviations, nine at most"
+
+    def accuracy(self, prediction: Tensor) -> float | None:
+        """There are no classes."""
+        del prediction
+        return None
+
+    def notes(self, bench: Bench) -> list[str]:
+        """What kind of predictor there is, how much it leaves, and whether episodes were cut."""
+        free, fitted, outside = bench.free, bench.problem.fitted, bench.problem.outside
+        assert isinstance(outside, TransitionData)
+        left, constant = (
+            float(outside.errors(one).mean()) for one in (free.predict(outside.x), free.constant)
+        )
+        share = left / max(constant, 1e-300)
+        found = [
+            f"transitions; free predictor of s′ − s: {free.kind}, leaves {share:.2g} of the "
+            f"variance; fitted to {len(fitted.x)} rows, claims tested on {len(outside.x)} others"
+        ]
+        if self.cut:
+            found.append(
+                "there are few episodes, so that stretches of them stand for whole ones: rows of "
+                "one episode are in several parts"
+            )
+        return [*found, *notes_of_share(share)]
+
     def free_predictor(self, seed: int) -> FreePredictor:
         """A predictor of increments free of symmetry, best in deviations of the columns."""
         spread = self.spread
@@ -132,12 +184,13 @@ def _is_choice(actions: Tensor) -> bool:
         return False
     values = actions.unique()
     count = len(values)
-    return 1 < count <= _MOST_CHOICES and bool((values == torch.arange(count)).all())
+    few = 1 < count <= ReadingThresholds.now().most_choices
+    return few and bool((values == torch.arange(count)).all())
 
 
 def _groups(transitions: Transitions) -> tuple[NDArray[np.int64] | None, bool]:
     """Which rows belong together: episodes, or stretches of them where there are few."""
-    rows = len(transitions)
+    rows, limits = len(transitions), ReadingThresholds.now()
     if transitions.episodes is not None:
         given = transitions.episodes.cpu().numpy()
         ends = given[1:] != given[:-1]
@@ -149,9 +202,9 @@ def _groups(transitions: Transitions) -> tuple[NDArray[np.int64] | None, bool]:
     count = int(labels[-1]) + 1
     if count == rows:
         return None, False
-    if count >= _EPISODES:
+    if count >= limits.episodes:
         return labels, False
-    length = max(_SHORTEST, rows // _STRETCHES)
+    length = max(limits.shortest_stretch, rows // limits.stretches)
     within = np.arange(rows) - np.searchsorted(labels, labels)
     pieces = labels * (rows + 1) + within // length
     return np.unique(pieces, return_inverse=True)[1].astype(np.int64), True

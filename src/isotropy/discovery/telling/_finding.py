@@ -1,11 +1,10 @@
-"""What discovery returns: a symmetry, its name, how sure it is, and the model that has it."""
+"""What discovery returns: a claim, its test, and the models that have the symmetry."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, atomic_write, write_json
-from isotropy.discovery.modelling._model_comparison import ModelComparison
+from isotropy.discovery.claims._statement import KINDS, Details, LayerDetails, Statement, details_of
+from isotropy.discovery.modelling._models import ModelComparison, Models
 from isotropy.discovery.modelling._soft_offer import SoftOffer
 from isotropy.discovery.modelling._standardised import rows_for
 from isotropy.discovery.reading._row_layout import RowLayout
@@ -26,171 +26,62 @@ from isotropy.discovery.telling._finding_files import (
     SOFT_WEIGHTS,
     WEIGHTS,
     fingerprint,
+    how_to_use,
     made_folder,
     without_links,
 )
-from isotropy.discovery.telling._how_to_use import how_to_use
-from isotropy.discovery.telling._notebook import finding_html
-from isotropy.discovery.testing._claim_test import ClaimTest
+from isotropy.discovery.telling._findings_answer import finding_html
+from isotropy.discovery.telling._row_action import RowAction, row_action
+from isotropy.discovery.testing._outcome import Outcome, shown_p_value
 from isotropy.naming._row_rep import RowRep
 from isotropy.reps import Symmetry
 
-_NEGLIGIBLE = 1e-5  # size of an effect below which its digits are noise
-# what is written as it is; the other fields have a form of their own
-_PLAIN = (
-    *("name", "group", "order", "dimension", "action", "approximate", "confirmed", "p_value"),
-    *("effect", "margin", "samples", "method", "trivial", "notes", "input_names", "output_names"),
-    *("centre", "coordinates", "classes", "discrete", "layers", "equivariance_error"),
-    "certificates",
-)
-_LISTS = (
-    *("notes", "input_names", "output_names"),
-    *("centre", "coordinates", "classes", "discrete", "layers"),
-)
-
-
-SIGNIFICANT_COST = 0.01  # a share that is significantly exceeded makes a symmetry approximate
-SMALLEST_SHOWN = 1e-6  # the normal approximation of the test says nothing of smaller chances
-
-
-def is_approximate(test: ClaimTest) -> bool:
-    """Whether a symmetry costs significantly more than rounding and noise explain."""
-    return test.interval[0] > SIGNIFICANT_COST
-
-
-def tested_fields(test: ClaimTest) -> dict[str, Any]:
-    """The fields of a finding that its test fills, p-values corrected for all claims."""
-    return {
-        "confirmed": test.confirmed,
-        "p_value": test.adjusted_p_value,
-        "effect": test.effect,
-        "interval": test.interval,
-        "margin": test.margin,
-        "samples": test.samples,
-    }
-
-
-def shown_p_value(value: float) -> str:
-    """A p-value in text.
-
-    Example:
-        >>> shown_p_value(0.0123), shown_p_value(1e-46)
-        ('p = 0.012', 'p < 1e-06')
-    """
-    return f"p = {value:.2g}" if value >= SMALLEST_SHOWN else f"p < {SMALLEST_SHOWN:.0e}"
+_OF_KINDS: Mapping[str, Any] = {
+    one.name: one.default for kind in KINDS.values() for one in fields(kind)
+}
+_OWN = ("notes", "examples", "certificates")
+_PARTS: Mapping[str, type[Any]] = {"claim": Statement, "test": Outcome, "models": Models}
 
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """A symmetry found in data, with the evidence for it and the model that uses it.
+    """A symmetry found in data: what is claimed, the test of it, and the models that have it.
+
+    Whatever these parts hold can be read from the finding itself, as in ``finding.name`` or
+    ``finding.labels``.
 
     Args:
-        name: What it is, in prose: "Z(12), cyclic shift".
-        group: The group as text that ``parse_group`` reads: "Z(12)".
-        action: How the group acts, in a phrase.
-        method: How it was found.
-        order: The number of elements of a finite group.
-        dimension: That of a continuous group.
-        approximate: Whether it holds only in part.
-        confirmed: Whether the test on held-out samples stands (``confirm``).
-        p_value: Of that test, corrected for all that was tested.
-        effect: What the symmetry costs, as a share of what can be learned.
-        interval: Limits of the effect, each at 95 %.
-        margin: The largest effect that counts as a symmetry.
-        samples: How many samples it was tested on.
-        trivial: Why it holds for a trivial reason; empty where it does not.
+        claim: What is claimed, in words and as a group: ``name``, ``group``, ``action``,
+            ``method``, ``order`` or ``dimension``, ``symmetry``, ``layout``, ``input_names``,
+            ``output_names``, ``trivial``, and as ``details`` what only its kind has.
+        test: ``confirmed``, ``approximate``, ``p_value``, ``effect``, ``interval``, ``margin``,
+            ``samples``.
+        models: ``model``, ``model_spec``, ``soft``, ``comparison``, ``equivariance_error``.
         notes: Anything else worth knowing.
-        symmetry: The group and its actions.
-        custom: Representations that ``symmetry`` names and the library does not.
-        layout: How data are laid out.
-        labels: Which weights of a linear map are equal, shape (d_out, d_in) or (K,).
-        generators: Of a continuous group, exact, shape (D, d, d): as they act on ``coordinates``,
-            or on these and a last one that is always 1, where there are translations.
-        centre: The point that is subtracted from inputs before generators and symmetry act, one
-            number for each column; empty for the origin.
-        metric: The symmetric form that they leave invariant, shape (d, d), where there is one.
-        coordinates: What they act on: columns, or what the columns of all blocks have in common.
-        classes: Every class of actions that was looked at, as a dictionary of plain values each,
-            with the algebra found in it and whether it was chosen.
-        discrete: Reflections and the like beyond the continuous group, as a dictionary each, and
-            whether they hold.
-        layers: Of a network whose first layers have the symmetry, all its layers, as a dictionary
-            each: the type learned, the shares of its paths, and whether it is strict.
-        model: The model that has the symmetry.
-        model_spec: What ``build_model`` makes such a model from; needed to save it.
-        soft: Where it holds in part, a model that prefers the symmetry and is not bound to it, and
-            how it compares with the strict model and with a free predictor.
-        comparison: How the model does beside a predictor free of the symmetry.
-        equivariance_error: How far the model is from the symmetry, relative to the size of its
-            outputs, over rows held out and random elements of the group.
         examples: A few rows of the data as they were given, and what elements of the group make of
             them, shape (rows, 1 + elements, …): the row itself comes first.
         certificates: What two certificates say, "with" the symmetry and "without" it, each as a
             dictionary with its bound, error and bits; or why there are none, as "reason".
-        input_names: Of the positions of the input, where they have names.
-        output_names: Of those of the output.
 
     Example:
-        >>> finding = Finding(
-        ...     "Z(12), cyclic shift",
-        ...     "Z(12)",
-        ...     "cyclic shift",
-        ...     "linear colours",
-        ...     order=12,
-        ...     confirmed=True,
-        ...     p_value=1e-4,
-        ...     effect=0.004,
+        >>> finding = Finding.of(
+        ...     "Z(12), cyclic shift", "Z(12)", order=12, confirmed=True, p_value=1e-4, effect=4e-3
         ... )
         >>> print(finding)
         Z(12), cyclic shift: confirmed (p = 0.0001), costs 0.4 % of what can be learned
+        >>> finding.claim.order, finding.order
+        (12, 12)
     """
 
-    name: str
-    group: str
-    action: str
-    method: str
-    order: int | None = None
-    dimension: int | None = None
-    approximate: bool = False
-    confirmed: bool = False
-    p_value: float = 1.0
-    effect: float = math.nan
-    interval: tuple[float, float] = (-math.inf, math.inf)
-    margin: float = 0.05
-    samples: int = 0
-    trivial: str = ""
+    claim: Statement
+    test: Outcome = field(default_factory=Outcome)
+    models: Models = field(default_factory=Models, repr=False)
     notes: tuple[str, ...] = ()
-    symmetry: Symmetry | None = None
-    custom: Mapping[str, RowRep] = field(default_factory=dict, repr=False)
-    layout: RowLayout = field(default_factory=RowLayout)
-    labels: NDArray[np.int64] | None = field(default=None, repr=False)
-    generators: NDArray[np.float64] | None = field(default=None, repr=False)
-    metric: NDArray[np.float64] | None = field(default=None, repr=False)
-    centre: tuple[float, ...] = ()
-    coordinates: tuple[str, ...] = ()
-    classes: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
-    discrete: tuple[Mapping[str, Any], ...] = ()
-    layers: tuple[Mapping[str, Any], ...] = field(default=(), repr=False)
-    model: nn.Module | None = field(default=None, repr=False)
-    model_spec: Mapping[str, Any] | None = None
-    soft: SoftOffer | None = field(default=None, repr=False)
-    comparison: ModelComparison | None = None
-    equivariance_error: float | None = None
     examples: NDArray[np.float64] | None = field(default=None, repr=False)
     certificates: Mapping[str, Any] | None = None
-    input_names: tuple[str, ...] = ()
-    output_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.p_value <= 1:
-            raise ValueError(f"expected a p-value between 0 and 1, got {self.p_value!r}")
-        for name in _LISTS:
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        for name, axes in (("generators", 3), ("metric", 2)):
-            self._keep_matrices(name, axes)
-        object.__setattr__(self, "interval", (float(self.interval[0]), float(self.interval[1])))
-        for name, kind in (("approximate", bool), ("confirmed", bool), ("p_value", float)):
-            object.__setattr__(self, name, kind(getattr(self, name)))  # numpy's own have no JSON
+        object.__setattr__(self, "notes", tuple(self.notes))
         if self.examples is not None:
             examples = np.array(self.examples, dtype=np.float64)
             if examples.ndim < 3 or not np.isfinite(examples).all():
@@ -200,39 +91,173 @@ class Finding:
                 )
             examples.flags.writeable = False
             object.__setattr__(self, "examples", examples)
-        if self.labels is not None:
-            labels = np.array(self.labels)
-            if labels.ndim not in (1, 2) or not np.issubdtype(labels.dtype, np.integer):
-                raise ValueError(
-                    "expected integer labels of a vector or a matrix, got "
-                    f"{labels.dtype} of shape {labels.shape}"
-                )
-            labels = labels.astype(np.int64)
-            labels.flags.writeable = False
-            object.__setattr__(self, "labels", labels)
 
-    def _keep_matrices(self, name: str, axes: int) -> None:
-        """Square matrices of finite numbers, which nobody may change."""
-        if getattr(self, name) is None:
-            return
-        given = np.array(getattr(self, name), dtype=np.float64)
-        if given.ndim != axes or given.shape[-1] != given.shape[-2] or not np.isfinite(given).all():
-            raise ValueError(
-                f"expected finite square matrices as {name}, got an array of shape {given.shape}"
-            )
-        given.flags.writeable = False
-        object.__setattr__(self, name, given)
+    @staticmethod
+    def of(name: str, group: str, action: str = "", method: str = "", **values: Any) -> Finding:
+        """A finding from the values of all its parts, wherever they belong.
+
+        Args:
+            name: What it is, in prose.
+            group: The group as text.
+            action: How it acts, in a phrase.
+            method: How it was found.
+            **values: Any others, such as ``order``, ``p_value``, ``model`` or ``labels``.
+
+        Raises:
+            TypeError: If no part of a finding has a value of that name.
+
+        Example:
+            >>> Finding.of("S(3)", "S(3)", labels=[[0, 1], [1, 0]]).details.kind
+            'weights'
+        """
+        given = {"name": name, "group": group, "action": action, "method": method, **values}
+        own = {one: given.pop(one) for one in _OWN if one in given}
+        parts = {
+            part: {one.name: given.pop(one.name) for one in fields(kind) if one.name in given}
+            for part, kind in _PARTS.items()
+        }
+        parts["claim"].setdefault("details", details_of(given))
+        made = {part: kind(**parts[part]) for part, kind in _PARTS.items()}
+        return Finding(**made, **own)
+
+    def with_values(self, **values: Any) -> Finding:
+        """The same with other values, wherever they belong.
+
+        Raises:
+            TypeError: If no part of a finding has a value of that name.
+
+        Example:
+            >>> Finding.of("S(3)", "S(3)", order=6).with_values(p_value=0.01).order
+            6
+        """
+        known = {one: getattr(self, one) for one in _OWN}
+        for part in (self.claim, self.test, self.models):
+            known |= {one.name: getattr(part, one.name) for one in fields(part)}
+        if of_kind := values.keys() & _OF_KINDS.keys():
+            details = known.pop("details")
+            its = {one.name: getattr(details, one.name) for one in fields(details)}
+            known |= its if its.keys() >= of_kind else {}
+        return Finding.of(**{**known, **values})
+
+    # --- what is claimed ------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """What it is, in prose: "Z(12), cyclic shift"."""
+        return self.claim.name
+
+    @property
+    def group(self) -> str:
+        """The group as text that ``parse_group`` reads: "Z(12)"."""
+        return self.claim.group
+
+    @property
+    def action(self) -> str:
+        """How the group acts, in a phrase."""
+        return self.claim.action
+
+    @property
+    def method(self) -> str:
+        """How it was found."""
+        return self.claim.method
+
+    @property
+    def order(self) -> int | None:
+        """The number of elements of a finite group."""
+        return self.claim.order
+
+    @property
+    def dimension(self) -> int | None:
+        """That of a continuous group."""
+        return self.claim.dimension
+
+    @property
+    def symmetry(self) -> Symmetry | None:
+        """The group and its actions."""
+        return self.claim.symmetry
+
+    @property
+    def custom(self) -> Mapping[str, RowRep]:
+        """Representations that ``symmetry`` names and the library does not."""
+        return self.claim.custom
+
+    @property
+    def layout(self) -> RowLayout:
+        """How data are laid out."""
+        return self.claim.layout
+
+    @property
+    def trivial(self) -> str:
+        """Why it holds for a trivial reason; empty where it does not."""
+        return self.claim.trivial
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """Of the positions of the input, where they have names."""
+        return self.claim.input_names
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Of those of the output."""
+        return self.claim.output_names
+
+    @property
+    def details(self) -> Details:
+        """What only symmetries of its kind have, such as ``labels`` or ``generators``."""
+        return self.claim.details
+
+    @property
+    def of_network(self) -> bool:
+        """Whether it says something of the layers of a network, and not of the task."""
+        return isinstance(self.details, LayerDetails)
+
+    def __getattr__(self, name: str) -> Any:
+        """What its kind adds, such as ``labels``; empty where that has none of the name."""
+        if name not in _OF_KINDS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return getattr(self.claim.details, name, _OF_KINDS[name])
+
+    # --- what the test says ---------------------------------------------------------------------
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the test on rows held out stands."""
+        return self.test.confirmed
+
+    @property
+    def approximate(self) -> bool:
+        """Whether it holds only in part."""
+        return self.test.approximate
+
+    @property
+    def p_value(self) -> float:
+        """Of the test, corrected for all that was tested."""
+        return self.test.p_value
+
+    @property
+    def effect(self) -> float:
+        """What the symmetry costs, as a share of what can be learned."""
+        return self.test.effect
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Limits of the effect, each at 95 %."""
+        return self.test.interval
+
+    @property
+    def margin(self) -> float:
+        """The largest effect that counts as a symmetry."""
+        return self.test.margin
+
+    @property
+    def samples(self) -> int:
+        """How many samples it was tested on."""
+        return self.test.samples
 
     @property
     def cost(self) -> str:
         """The effect in words."""
-        if math.isnan(self.effect):
-            return "nothing can be learned"
-        if abs(self.effect) < _NEGLIGIBLE:  # rounding errors have no meaning, nor has their sign
-            return f"costs less than {_NEGLIGIBLE * 100:g} % of what can be learned"
-        verb = "costs" if self.effect >= 0 else "saves"
-        percent = float(f"{abs(self.effect) * 100:.2g}")
-        return f"{verb} {percent:g} % of what can be learned"
+        return self.test.cost
 
     @property
     def verdict(self) -> str:
@@ -242,6 +267,33 @@ class Finding:
         if self.soft is not None and not self.confirmed:
             return "holds nearly"
         return "confirmed" if self.confirmed else "not confirmed"
+
+    # --- its models -----------------------------------------------------------------------------
+
+    @property
+    def model(self) -> nn.Module | None:
+        """The model that has the symmetry."""
+        return self.models.model
+
+    @property
+    def model_spec(self) -> Mapping[str, Any] | None:
+        """What such a model is built from; needed to save it."""
+        return self.models.model_spec
+
+    @property
+    def soft(self) -> SoftOffer | None:
+        """Where it holds in part, a model that prefers it and is not bound to it."""
+        return self.models.soft
+
+    @property
+    def comparison(self) -> ModelComparison | None:
+        """How the model does beside a predictor free of the symmetry."""
+        return self.models.comparison
+
+    @property
+    def equivariance_error(self) -> float | None:
+        """How far the model is from the symmetry, relative to the size of its outputs."""
+        return self.models.equivariance_error
 
     def predict(self, X: ArrayLike | Tensor, *, soft: bool | None = None) -> NDArray[np.float64]:
         """What the model predicts for data as they were given: values, or logits of classes.
@@ -271,43 +323,99 @@ class Finding:
                 f"{tuple(np.shape(X))}"
             )
         with torch.no_grad():
-            y = model(x)
-        if self.layout.output_channels > 1 or self.layout.output_sequences:
-            y = y.unflatten(1, (self.layout.output_channels, -1))
-            y = y if self.layout.channels_first else y.transpose(1, 2)
+            y = self.layout.given_outputs(model(x))
         predicted: NDArray[np.float64] = y.double().cpu().numpy()
         return predicted
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything but the labels and the weights, of what JSON knows.
+    # --- its action on rows ---------------------------------------------------------------------
 
-        A finite group has an ``order``, a continuous one a ``dimension``.
+    def matrices(self) -> RowAction:
+        """How the group acts on rows as they were given, in the user's own columns and units.
+
+        Affine maps for generators and for elements, signed permutations as indices and signs:
+        ``RowAction.generators`` and ``RowAction.elements`` move inputs, ``RowAction.outputs`` what
+        is predicted.
+
+        Raises:
+            ValueError: If it is a symmetry of layers and not of the task, or has no action that
+                could be written down.
 
         Example:
-            >>> Finding("S(3)", "S(3)", "all positions", "swaps", order=6).to_json()["order"]
+            >>> from isotropy.groups import Z
+            >>> from isotropy.reps import Scalar, V
+            >>> shift = Finding.of("shift", "Z(3)", symmetry=Symmetry(Z(3), V, Scalar))
+            >>> shift.matrices().elements[0].matrix.tolist()  # with a last column that is added
+            [[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
+        """
+        return row_action(self.claim)
+
+    def move(
+        self, x: ArrayLike | Tensor, y: ArrayLike | Tensor | None = None, *, seed: int = 0
+    ) -> Any:
+        """Rows as they were given, moved by one element of the group drawn at random.
+
+        Args:
+            x: Inputs, of the shape that the data had.
+            y: Targets to be moved along.
+            seed: Of the element.
+
+        Returns:
+            The rows moved, float64 of the same shape; with targets, both.
+
+        Raises:
+            ValueError: If ``matrices`` has none, or shapes are not those of the data.
+
+        Example:
+            >>> from isotropy.groups import Z
+            >>> from isotropy.reps import V
+            >>> shift = Finding.of("shift", "Z(3)", symmetry=Symmetry(Z(3), V, V))
+            >>> shift.move([[1, 2, 3]], [[4, 5, 6]], seed=1)
+            (array([[3., 1., 2.]]), array([[6., 4., 5.]]))
+        """
+        return self.matrices().moved(x, y, seed=seed)
+
+    # --- files ----------------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the rows of ``examples`` and the weights, of what JSON knows.
+
+        A finite group has an ``order``, a continuous one a ``dimension``; what only its kind has
+        is in ``details``.
+
+        Example:
+            >>> Finding.of("S(3)", "S(3)", order=6).to_json()["order"]
             6
         """
-        plain = {name: getattr(self, name) for name in _PLAIN}
-        for name in ("order", "dimension"):
-            if plain[name] is None:
-                del plain[name]
-        written = None if self.symmetry is None else json.loads(self.symmetry.to_json())
-        spec = None if self.model_spec is None else dict(self.model_spec)
-        tables = {name: rep.table.tolist() for name, rep in self.custom.items()}
-        rest = {
-            "generators": None if self.generators is None else self.generators.tolist(),
-            "metric": None if self.metric is None else self.metric.tolist(),
-            "interval": list(self.interval),
+        claim, models = self.claim, self.models
+        sizes = {"order": claim.order, "dimension": claim.dimension}
+        written = None if claim.symmetry is None else json.loads(claim.symmetry.to_json())
+        spec = None if models.model_spec is None else dict(models.model_spec)
+        return {
+            "name": claim.name,
+            "group": claim.group,
+            **{name: size for name, size in sizes.items() if size is not None},
+            "action": claim.action,
+            **asdict(self.test),
+            "interval": list(self.test.interval),
+            "method": claim.method,
+            "trivial": claim.trivial,
+            "notes": list(self.notes),
+            "input_names": list(claim.input_names),
+            "output_names": list(claim.output_names),
+            "details": claim.details.to_json(),
             "symmetry": written,
-            "custom": tables,
-            "layout": {**asdict(self.layout), "image": list(self.layout.image)},
+            "custom": {name: rep.table.tolist() for name, rep in claim.custom.items()},
+            "layout": {
+                **asdict(claim.layout),
+                "image": list(claim.layout.image),
+                "output_image": list(claim.layout.output_image),
+            },
             "model": spec,
-            "soft": None if self.soft is None else self.soft.to_json(),
-            "comparison": None if self.comparison is None else self.comparison.to_json(),
+            "soft": None if models.soft is None else models.soft.to_json(),
+            "comparison": None if models.comparison is None else models.comparison.to_json(),
+            "equivariance_error": models.equivariance_error,
             "certificates": None if self.certificates is None else dict(self.certificates),
         }
-        lists = {name: list(getattr(self, name)) for name in _LISTS}
-        return {**plain, **lists, **rest}
 
     def save(self, folder: str | Path) -> Path:
         """Write ``finding.json``, the weights of what models there are, and how to load them.
@@ -326,32 +434,28 @@ class Finding:
 
         Example:
             >>> import tempfile
-            >>> finding = Finding("S(3)", "S(3)", "all positions", "swaps", order=6)
             >>> with tempfile.TemporaryDirectory() as folder:
-            ...     Finding.load(finding.save(folder)).name
+            ...     Finding.load(Finding.of("S(3)", "S(3)", order=6).save(folder)).name
             'S(3)'
         """
-        offer = self.soft
-        models = [(WEIGHTS, self.model, self.model_spec)]
-        if offer is None:
-            models.append((SOFT_WEIGHTS, None, None))
-        else:
-            models.append((SOFT_WEIGHTS, offer.model, offer.model_spec))
-        if any(model is not None and spec is None for _, model, spec in models):
+        soft = self.soft
+        models = {
+            WEIGHTS: (self.model, self.model_spec),
+            SOFT_WEIGHTS: (None, None) if soft is None else (soft.model, soft.model_spec),
+        }
+        if any(model is not None and spec is None for model, spec in models.values()):
             raise ValueError(
                 f"expected a description (model_spec) of the model of {self.name!r:.80} to save "
                 "it with, got none"
             )
         folder = without_links(made_folder(folder))
-        labels = None if self.labels is None else self.labels.tolist()
         given = {
             **self.to_json(),
-            "labels": labels,
             "examples": None if self.examples is None else self.examples.tolist(),
-            "has_weights": self.model is not None,
-            "has_soft_weights": offer is not None and offer.model is not None,
+            "has_weights": models[WEIGHTS][0] is not None,
+            "has_soft_weights": models[SOFT_WEIGHTS][0] is not None,
         }
-        for file, model, spec in models:
+        for file, (model, spec) in models.items():
             if model is None:
                 (folder / file).unlink(missing_ok=True)
             else:
@@ -369,14 +473,14 @@ class Finding:
         link is followed out of it.
 
         Raises:
-            ValueError: If it is damaged, or another version wrote it.
+            ValueError: If it is damaged, or a version that we do not know wrote it.
         """
-        from isotropy.discovery.telling._load_finding import loaded_fields
+        from isotropy.discovery.telling._load_finding import loaded_values
 
-        fields = loaded_fields(Path(folder))
+        values = loaded_values(Path(folder))
         try:
-            return Finding(**fields)
-        except ValueError as error:
+            return Finding.of(**values)
+        except (TypeError, ValueError) as error:
             raise ValueError(f"{Path(folder) / FINDING_FILE}: {error}") from error
 
     def __str__(self) -> str:

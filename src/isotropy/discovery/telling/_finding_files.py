@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from isotropy._run import json_text
 from isotropy._run._bounded_json import MOST_BYTES, bounded_json, shown, utf8_text
 from isotropy._run._json_fields import Field, Misfit
 
-FORMAT = 1
+if TYPE_CHECKING:
+    from isotropy.discovery.telling._finding import Finding
+
+FORMAT = 2
+_KNOWN = (1, FORMAT)  # in format 1 what a kind adds stood beside the other fields
 FINDING_FILE, LIST_FILE, PROGRAM = "finding.json", "findings.json", "use_model.py"
 WEIGHTS, SOFT_WEIGHTS = "model.safetensors", "soft.safetensors"
 
@@ -94,9 +98,10 @@ def read_format(folder: Path, name: str, what: str) -> dict[str, Any]:
     """
     given = read_json(folder, name, what)
     version = given.get("format") if isinstance(given, dict) else None
-    if type(version) is not int or version != FORMAT:
+    if type(version) is not int or version not in _KNOWN:
+        known = " or ".join(map(str, _KNOWN))
         raise ValueError(
-            f"expected {what} of format {FORMAT} in {str(folder / name)!r}, got format "
+            f"expected {what} of format {known} in {str(folder / name)!r}, got format "
             f"{shown(version)}"
         )
     return dict(given)
@@ -117,3 +122,72 @@ def checked(field: Field, given: Any, path: Path) -> Any:
 def fingerprint(given: Mapping[str, Any], spec: Mapping[str, Any] | None) -> str:
     """Which finding, and which of its models, weights belong to."""
     return json_text({"name": given["name"], "symmetry": given["symmetry"], "model": spec})
+
+
+_TEXT = '''"""{name}: how to load the model and predict with it."""
+
+from pathlib import Path
+
+import numpy as np
+
+from isotropy.discovery import Finding
+
+finding = Finding.load(Path(__file__).parent)
+print(finding)
+
+x = np.random.default_rng(0).normal(size=({shape}))  # rows like yours, in their units
+print(finding.predict(x).shape)  # {what}
+# finding.model is a torch.nn.Module; finding.symmetry its group and how it acts
+'''
+_NONE = '''"""{name}: how to load the finding, which has no model."""
+
+from pathlib import Path
+
+from isotropy.discovery import Finding
+
+finding = Finding.load(Path(__file__).parent)
+print(finding)
+print(finding.symmetry)
+'''
+
+
+def how_to_use(finding: Finding) -> str:
+    """A program that loads a finding from its own folder, and predicts if there is a model.
+
+    Example:
+        >>> from isotropy.discovery import Finding
+        >>> "which has no model" in how_to_use(Finding.of("S(3)", "S(3)"))
+        True
+    """
+    name = " ".join(finding.name.replace("\\", " ").replace('"', "'").split())
+    model = finding.model
+    if model is None and finding.soft is not None:
+        model = finding.soft.model
+    if model is None or finding.method == "transitions":
+        return _NONE.format(name=name)
+    layout = finding.layout
+    shape: list[int] = [5]
+    if layout.image:
+        shape += layout.image
+    else:
+        width = _width(finding)
+        if width is None:
+            return _NONE.format(name=name)
+        if layout.channels > 1 or layout.sequences:
+            sides = [width // layout.channels, layout.channels]
+            shape += reversed(sides) if layout.channels_first else sides
+        else:
+            shape.append(width)
+    text = ", ".join(map(str, shape))
+    return _TEXT.format(name=name, shape=text, what="values, or logits of classes")
+
+
+def _width(finding: Finding) -> int | None:
+    """How many numbers a row has."""
+    given = getattr(finding.model, "in_features", None)
+    if isinstance(given, int):
+        return given
+    if finding.symmetry is not None:
+        return finding.symmetry.rep_in.size()
+    labels = getattr(finding.details, "labels", None)
+    return None if labels is None else labels.shape[-1]

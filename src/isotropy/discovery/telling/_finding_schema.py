@@ -10,6 +10,7 @@ changes what the others say. Only the rows of tables (``tried``, ``classes``, ``
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from isotropy._run._bounded_json import shown
@@ -22,6 +23,7 @@ from isotropy._run._json_fields import (
     flag,
     named,
     number,
+    one_of,
     or_null,
     record,
     row,
@@ -29,8 +31,8 @@ from isotropy._run._json_fields import (
     text,
     whole,
 )
+from isotropy.discovery.claims._statement import KINDS
 from isotropy.discovery.modelling._model_spec import model_spec
-from isotropy.discovery.telling._finding_files import FORMAT
 
 MOST_FINDINGS = 100  # of a kind
 GROUP_LETTERS = 2**20  # generators are written out in the text of a group
@@ -48,7 +50,7 @@ _sentence = text()
 _names = several(_name, _MOST_NAMES)
 _group = text(GROUP_LETTERS)
 
-_version = whole(FORMAT, FORMAT)
+_version = whole(1, 2)
 _layout = record(
     {},
     {
@@ -58,9 +60,10 @@ _layout = record(
         "sequences": flag,
         "output_sequences": flag,
         "image": several(whole(1, 2**16), 3),
+        "output_image": several(whole(1, 2**16), 3),
     },
 )
-_symmetry = record({"format": _version, "group": _group, "rep_in": _group, "rep_out": _group})
+_symmetry = record({"format": whole(1, 1), "group": _group, "rep_in": _group, "rep_out": _group})
 _comparison = record(
     {
         "loss": text(200),
@@ -165,47 +168,71 @@ def _places(word: str) -> Field:
     return field
 
 
-FINDING: Field = record(
-    {
-        "format": _version,
-        **dict.fromkeys(("name", "action", "method"), _sentence),
-        "group": _group,
-        "effect": or_null(number(), math.nan),
-        "interval": row(or_null(number(), -math.inf), or_null(number(), math.inf)),
-        "symmetry": or_null(_symmetry),
-        "custom": named(array((2,), _MOST_NUMBERS, integers=True), text(64, 1), 64),
-        "layout": _layout,
-        "labels": or_null(array((1, 2), _MOST_NUMBERS, integers=True)),
-        "model": or_null(model_spec),
-        "has_weights": flag,
-    },
-    {
-        "order": whole(1, _LARGEST_ORDER),
-        "dimension": _COUNT,
-        "approximate": flag,
-        "confirmed": flag,
-        "p_value": _share,
-        "margin": number(0),
-        "samples": _COUNT,
-        "trivial": _sentence,
-        "notes": several(_sentence, _MOST_ROWS),
-        "input_names": _names,
-        "output_names": _names,
-        "centre": several(number(), _MOST_NAMES),
-        "coordinates": _names,
-        "generators": or_null(array((3,), _MOST_NUMBERS, square=True)),
-        "metric": or_null(array((2,), _MOST_NUMBERS, square=True)),
-        "classes": several(as_given(_class), _MOST_ROWS),
-        "discrete": several(as_given(_discrete), _MOST_ROWS),
-        "layers": several(as_given(_layer), _MOST_ROWS),
-        "soft": or_null(_soft),
-        "has_soft_weights": flag,
-        "comparison": or_null(_comparison),
-        "equivariance_error": or_null(number(0)),
-        "examples": or_null(array((3, 4, 5), _MOST_NUMBERS)),
-        "certificates": or_null(_certificates_or_reason),
-    },
-)
+# what each kind of symmetry adds
+_labels = {"labels": or_null(array((1, 2), _MOST_NUMBERS, integers=True))}
+_of_generators = {
+    "centre": several(number(), _MOST_NAMES),
+    "coordinates": _names,
+    "generators": or_null(array((3,), _MOST_NUMBERS, square=True)),
+    "metric": or_null(array((2,), _MOST_NUMBERS, square=True)),
+    "classes": several(as_given(_class), _MOST_ROWS),
+    "discrete": several(as_given(_discrete), _MOST_ROWS),
+}
+_of_layers = {"layers": several(as_given(_layer), _MOST_ROWS)}
+_on_rows = {
+    "rows": or_null(array((3,), _MOST_NUMBERS)),
+    "outputs": or_null(array((3,), _MOST_NUMBERS, square=True)),
+}
+_kind = {"kind": one_of(KINDS)}
+_DETAILS: Mapping[str, Field] = {
+    "plain": record(_kind),
+    "weights": record({**_kind, **_labels}),
+    "continuous": record({**_kind, **_of_generators, **_on_rows}),
+    "layers": record({**_kind, **_of_layers}),
+}
+
+
+def _details(value: Any) -> dict[str, Any]:
+    """What the kind adds that it names."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return dict(_DETAILS.get(kind if isinstance(kind, str) else "", _DETAILS["plain"])(value))
+
+
+_NEEDED: Mapping[str, Field] = {
+    "format": _version,
+    **dict.fromkeys(("name", "action", "method"), _sentence),
+    "group": _group,
+    "effect": or_null(number(), math.nan),
+    "interval": row(or_null(number(), -math.inf), or_null(number(), math.inf)),
+    "symmetry": or_null(_symmetry),
+    "custom": named(array((2,), _MOST_NUMBERS, integers=True), text(64, 1), 64),
+    "layout": _layout,
+    "model": or_null(model_spec),
+    "has_weights": flag,
+}
+_KNOWN: Mapping[str, Field] = {
+    "order": whole(1, _LARGEST_ORDER),
+    "dimension": _COUNT,
+    "approximate": flag,
+    "confirmed": flag,
+    "p_value": _share,
+    "margin": number(0),
+    "samples": _COUNT,
+    "trivial": _sentence,
+    "notes": several(_sentence, _MOST_ROWS),
+    "input_names": _names,
+    "output_names": _names,
+    "soft": or_null(_soft),
+    "has_soft_weights": flag,
+    "comparison": or_null(_comparison),
+    "equivariance_error": or_null(number(0)),
+    "examples": or_null(array((3, 4, 5), _MOST_NUMBERS)),
+    "certificates": or_null(_certificates_or_reason),
+}
+FINDING: Mapping[int, Field] = {
+    1: record({**_NEEDED, **_labels}, {**_KNOWN, **_of_generators, **_of_layers}),
+    2: record({**_NEEDED, "details": _details}, _KNOWN),
+}
 
 PLACES = {"findings": "finding", "trivial": "trivial", "nearly": "nearly", "partly": "partly"}
 _LATER = ("nearly", "partly")  # lists that files of this format may lack

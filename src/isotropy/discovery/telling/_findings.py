@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, overload
 
 from isotropy._run import write_json
+from isotropy.discovery.modelling._model_claims import Modelled
+from isotropy.discovery.proposing._proposer import Proposed
 from isotropy.discovery.telling._finding import Finding
 from isotropy.discovery.telling._finding_files import (
     FORMAT,
@@ -19,8 +21,9 @@ from isotropy.discovery.telling._finding_files import (
     without_links,
 )
 from isotropy.discovery.telling._finding_schema import FINDINGS, PLACES
-from isotropy.discovery.telling._findings_answer import answer
-from isotropy.discovery.telling._notebook import findings_html
+from isotropy.discovery.telling._findings_answer import answer, findings_html
+from isotropy.discovery.testing._bench import Bench
+from isotropy.discovery.testing._test_claims import Outcomes
 
 _SURE = 1e-2  # smaller p-values are no reason to prefer one finding to a larger one
 
@@ -42,7 +45,7 @@ class Findings(Sequence[Finding]):
         stopped: Why the search ended before all was tried; empty where it did not.
 
     Example:
-        >>> found = Findings([Finding("S(3)", "S(3)", "all positions", "swaps", order=6)])
+        >>> found = Findings([Finding.of("S(3)", "S(3)", order=6)])
         >>> len(found), found[0].name, found.best
         (1, 'S(3)', None)
     """
@@ -84,7 +87,7 @@ class Findings(Sequence[Finding]):
         with p-values of at most 0.01; of these the continuous ones, the largest first.
 
         Example:
-            >>> small, large = (Finding(f"S({n})", f"S({n})", "", "", order=n) for n in (2, 3))
+            >>> small, large = (Finding.of(f"S({n})", f"S({n})", order=n) for n in (2, 3))
             >>> [one.name for one in Findings.merged([Findings([small]), Findings([large])])] == [
             ...     "S(3)",
             ...     "S(2)",
@@ -100,6 +103,12 @@ class Findings(Sequence[Finding]):
         stopped = next((part.stopped for part in parts if part.stopped), "")
         seconds = sum(part.seconds for part in parts)
         return Findings(found, seconds=seconds, reading=reading, stopped=stopped, **listed)
+
+    def task_first(self) -> Findings:
+        """The same, with what holds of layers alone apart from what holds of the task."""
+        layers = [one for one in self if one.of_network]
+        rest = [one for one in self if not one.of_network]
+        return replace(self, findings=rest, partly=(*self.partly, *layers))
 
     @property
     def best(self) -> Finding | None:
@@ -186,5 +195,58 @@ class Findings(Sequence[Finding]):
 def _rank(finding: Finding) -> tuple[Any, ...]:
     """Smaller comes first."""
     doubt = max(finding.p_value, _SURE)
-    whole = (finding.trivial != "", not finding.confirmed, bool(finding.layers))
+    whole = (finding.trivial != "", not finding.confirmed, finding.of_network)
     return *whole, doubt, -(finding.dimension or 0), -(finding.order or 0)
+
+
+def told(
+    proposed: Proposed,
+    outcomes: Outcomes | None,
+    found: Sequence[Modelled],
+    near: Sequence[Modelled],
+    bench: Bench,
+) -> Findings:
+    """All that one search found, and what it tried.
+
+    Args:
+        proposed: What was proposed.
+        outcomes: What the tests say; None where there was no time for them.
+        found: What stands, with models.
+        near: What holds nearly, with soft models.
+        bench: What claims were tested with.
+    """
+    tried: list[str | Mapping[str, Any]] = [one.line for one in proposed.tried]
+    if outcomes is None:
+        names = [claim.label for claim in proposed.claims if not claim.is_trivial]
+        tried += [f"{name}: proposed, not tested" for name in names]
+        return Findings((), tried)
+    tried += [one.line() for one in outcomes.tested if not one.claim.statement.trivial]
+    confirmed = any(one.confirmed for one in outcomes.tested)
+    notes = bench.problem.rows.notes(bench)
+    notes += [one.text for one in proposed.notes if not (one.unless_confirmed and confirmed)]
+    return Findings(
+        [finding(one, bench) for one in found],
+        tried,
+        0.0,
+        notes,
+        [finding(Modelled(one), bench) for one in outcomes.trivial],
+        [finding(one, bench, holds=False) for one in near],
+    )
+
+
+def finding(one: Modelled, bench: Bench, *, holds: bool = True) -> Finding:
+    """What is reported of a claim: its statement, its test and its models.
+
+    Args:
+        one: The claim.
+        bench: What it was tested with.
+        holds: Whether it costs less than the margin; else it holds nearly.
+    """
+    tested, claim = one.tested, one.tested.claim
+    return Finding(
+        claim.stated(tested, bench),
+        tested.outcome if holds else tested.near_outcome,
+        one.models,
+        (*claim.notes(tested, bench), *one.notes),
+        claim.examples(bench.problem.outside, bench.seed),
+    )

@@ -1,8 +1,11 @@
-"""What was found, in one sentence."""
+"""What findings say in words: the answer in a sentence, and what a notebook shows."""
 
 from __future__ import annotations
 
+from html import escape
 from typing import TYPE_CHECKING
+
+from isotropy.discovery.testing._outcome import shown_p_value
 
 if TYPE_CHECKING:
     from isotropy.discovery.telling._finding import Finding
@@ -18,9 +21,7 @@ def answer(found: Findings) -> str:
 
     Example:
         >>> from isotropy.discovery import Finding, Findings
-        >>> finding = Finding(
-        ...     "Z(12), cyclic shift", "Z(12)", "cyclic shift", "", confirmed=True, p_value=1e-9
-        ... )
+        >>> finding = Finding.of("Z(12), cyclic shift", "Z(12)", confirmed=True, p_value=1e-9)
         >>> answer(Findings([finding]))
         'Z(12), cyclic shift (p < 1e-06).'
         >>> answer(Findings())
@@ -47,8 +48,6 @@ def answer(found: Findings) -> str:
 
 
 def _of(best: Finding) -> str:
-    from isotropy.discovery.telling._finding import shown_p_value
-
     sure = shown_p_value(best.p_value)
     hedge = ", approximately" if best.approximate else ""
     return f"{best.name}{hedge} ({sure}){_gain(best)}."
@@ -73,3 +72,57 @@ def _gain(best: Finding) -> str:
     if comparison.saved > 0:
         return f": a model that has it errs {comparison.saved:.0%} less than one without"
     return f": {comparison.loss} {comparison.strict:.2g} with it, {comparison.free:.2g} without"
+
+
+def finding_html(finding: Finding) -> str:
+    """One finding: its name, what it does, how sure it is and what its model gains.
+
+    Example:
+        >>> from isotropy.discovery import Finding
+        >>> print(finding_html(Finding.of("S(3)", "S(3)", "any permutation")))
+        <p><b>S(3)</b>: not confirmed (p = 1), nothing can be learned<br>any permutation</p>
+    """
+    rest = str(finding)[len(finding.name) :]
+    lines = [f"<b>{escape(finding.name)}</b>{escape(rest)}", escape(finding.action)]
+    if finding.comparison is not None:
+        lines.append(escape(str(finding.comparison)))
+    if finding.soft is not None:
+        lines.append(escape(str(finding.soft.comparison)))
+    return f"<p>{'<br>'.join(line for line in lines if line)}</p>"
+
+
+def findings_html(found: Findings) -> str:
+    """All findings as a table under the answer, and what else there is to know.
+
+    Example:
+        >>> from isotropy.discovery import Findings
+        >>> findings_html(Findings())
+        '<p><b>No symmetry was found.</b></p>'
+    """
+    parts = [f"<p><b>{escape(found.answer)}</b></p>"]
+    if len(found):
+        heads = ("group", "action", "p", "cost", "with the symmetry", "without")
+        top = "".join(f"<th scope='col'>{head}</th>" for head in heads)
+        parts.append(f"<table><tr>{top}</tr>{''.join(map(_row, found))}</table>")
+    lines = [str(one) for one in (*found.nearly, *found.trivial)]
+    lines += [found.reading] if found.reading else []
+    lines += found.notes
+    if lines:
+        items = "".join(f"<li>{escape(line)}</li>" for line in lines)
+        parts.append(f"<details><summary>more</summary><ul>{items}</ul></details>")
+    return "".join(parts)
+
+
+def _row(finding: Finding) -> str:
+    comparison = finding.comparison
+    losses = (
+        ("–", "–") if comparison is None else (f"{comparison.strict:.3g}", f"{comparison.free:.3g}")
+    )
+    cells = (
+        finding.name,
+        finding.action,
+        shown_p_value(finding.p_value).removeprefix("p ").removeprefix("= "),
+        f"{100 * finding.effect:.2g} %",
+        *losses,
+    )
+    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"

@@ -21,10 +21,9 @@ from torch import nn
 from isotropy._run import Checkpoint
 from isotropy._run._bounded_json import shown
 from isotropy._run._checkpoints import OtherRun
-from isotropy.discovery.modelling._model_comparison import ModelComparison
-from isotropy.discovery.modelling._model_limits import require_modest
-from isotropy.discovery.modelling._model_spec import innermost
-from isotropy.discovery.modelling._soft_offer import SoftOffer
+from isotropy.discovery.modelling._model_spec import innermost, require_modest
+from isotropy.discovery.modelling._models import ModelComparison
+from isotropy.discovery.modelling._soft_offer import SoftComparison, SoftOffer
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
 from isotropy.discovery.reading._row_layout import RowLayout
 from isotropy.discovery.telling._finding_files import (
@@ -37,7 +36,6 @@ from isotropy.discovery.telling._finding_files import (
     read_format,
 )
 from isotropy.discovery.telling._finding_schema import FINDING
-from isotropy.discovery.testing._soft_comparison import SoftComparison
 from isotropy.naming._row_rep import RowRep
 from isotropy.nn import GridNetwork
 from isotropy.reps import Rep, Symmetry
@@ -50,15 +48,17 @@ _LARGEST_P = 0.5  # of an estimate on the right side of its margin
 _NOT_FIELDS = ("format", "model", "has_weights", "has_soft_weights")
 
 
-def loaded_fields(folder: Path) -> dict[str, Any]:
-    """What the arguments of a ``Finding`` are, by a folder.
+def loaded_values(folder: Path) -> dict[str, Any]:
+    """What ``Finding.of`` takes, by a folder.
 
     Raises:
         ValueError: If a file in it is missing or damaged, or another version wrote it.
     """
     raw = read_format(folder, FINDING_FILE, "a finding")
     path = folder / FINDING_FILE
-    given: dict[str, Any] = checked(FINDING, raw, path)
+    given: dict[str, Any] = checked(FINDING[raw["format"]], raw, path)
+    details = given.pop("details", {})
+    given |= {name: value for name, value in details.items() if name != "kind"}
     try:
         return _restored(given, raw, folder)
     except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError) as error:
@@ -78,7 +78,7 @@ def _one_line(error: Exception) -> str:
 
 def _restored(given: dict[str, Any], raw: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     custom = {name: RowRep(_new_name(name), table) for name, table in given["custom"].items()}
-    parts = _Parts(_symmetry(given["symmetry"], custom), given["labels"], folder, raw)
+    parts = _Parts(_symmetry(given["symmetry"], custom), given.get("labels"), folder, raw)
     if parts.labels is not None:
         _require_labels(parts.labels, parts.symmetry)
     soft, compared, spec = given.get("soft"), given.get("comparison"), given["model"]
@@ -89,8 +89,8 @@ def _restored(given: dict[str, Any], raw: Mapping[str, Any], folder: Path) -> di
         offer = SoftOffer(SoftComparison(**soft["comparison"]), own, soft["model"])
     elif given.get("has_soft_weights"):
         raise ValueError("expected a soft model where has_soft_weights is true, got none")
-    fields = {name: value for name, value in given.items() if name not in _NOT_FIELDS}
-    fields |= {
+    values = {name: value for name, value in given.items() if name not in _NOT_FIELDS}
+    values |= {
         "custom": custom,
         "symmetry": parts.symmetry,
         "layout": RowLayout(**given["layout"]),
@@ -100,10 +100,10 @@ def _restored(given: dict[str, Any], raw: Mapping[str, Any], folder: Path) -> di
         "comparison": None if compared is None else ModelComparison(**compared),
     }
     for one in (model, None if offer is None else offer.model):
-        _require_layout(fields["layout"], one)
-    _require_names(fields)
+        _require_layout(values["layout"], one)
+    _require_names(values)
     _require_claims(given)
-    return fields
+    return values
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,9 +264,9 @@ def _require_claims(given: Mapping[str, Any]) -> None:
         )
 
 
-def _require_names(fields: Mapping[str, Any]) -> None:
+def _require_names(values: Mapping[str, Any]) -> None:
     """Refuse names that are not as many as what they name."""
-    generators, coordinates = fields.get("generators"), fields.get("coordinates", ())
+    generators, coordinates = values.get("generators"), values.get("coordinates", ())
     if generators is not None and coordinates:
         d = generators.shape[-1]
         if len(coordinates) not in (d, d - 1):

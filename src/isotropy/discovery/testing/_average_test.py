@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.discovery.predictors._free_predictor import Task, sample_losses
-from isotropy.discovery.testing._claim_test import ClaimTest, claim_test
+from isotropy.discovery.testing._bench import Bench
+from isotropy.discovery.testing._claim_test import ClaimTest, claim_test, mean_below
 from isotropy.discovery.testing._confirm_action import cost_of_average
+from isotropy.discovery.testing._tested import Tested
+from isotropy.discovery.testing._testing_thresholds import TestingThresholds
 
 
 def average_test(
@@ -66,3 +72,44 @@ def costs_of_average(
         costs = ((y - averages) * (predicted - averages.flip(0))).sum(-1).mean(0)
     values: NDArray[np.float64] = costs.double().numpy()
     return values
+
+
+@torch.no_grad()
+def without_dearer(tested: Sequence[Tested], bench: Bench) -> list[Tested]:
+    """The claims, those with a significant cost withdrawn where another is exact.
+
+    A group that is larger than that of the task may cost less than the margin: the reflections of
+    a ring, where a function is almost even. The shifts within it cost nothing, and they are what
+    the task has. The predictor averaged over the smaller group takes the place of the free one: if
+    the larger group holds, and inputs are distributed equally along its orbits, averaging over that
+    as well costs nothing.
+    """
+    level = TestingThresholds.now().dearer_level
+    standing = [one for one in tested if one.confirmed]
+    exact = [one for one in standing if one.claim.is_named and not one.approximate]
+    exact.sort(key=lambda one: one.test.effect)
+    better: dict[Tested, Tested] = {}
+    for one in standing:
+        for other in exact:
+            # by itself, or where a smaller group is averaged over already
+            cheaper = one.approximate and other.test.effect < one.test.effect
+            if cheaper or (
+                other.claim.is_within(one.claim) and _p_dearer(other, one, bench) <= level
+            ):
+                better[one] = other
+                break
+    return [
+        one.withdrawn(f"{better[one].claim.label}, holds and costs less") if one in better else one
+        for one in tested
+    ]
+
+
+def _p_dearer(smaller: Tested, larger: Tested, bench: Bench) -> float:
+    """The p-value of the null hypothesis that averaging further costs next to nothing."""
+    assert smaller.averages is not None
+    assert larger.averages is not None
+    rows, predictions = bench.some_rows, smaller.averages.mean(0)
+    constant = bench.free.constant.expand_as(predictions)
+    free, flat = (sample_losses(one, rows.y, rows.task).numpy() for one in (predictions, constant))
+    costs = costs_of_average(predictions, larger.averages, rows.y, rows.task)
+    return mean_below(TestingThresholds.now().dearer * (flat - free) - costs, rows.groups)

@@ -25,9 +25,7 @@ from isotropy.discovery.testing._claim_test import (
 )
 from isotropy.discovery.testing._data_support import DataSupport
 from isotropy.discovery.testing._orbit_average import evaluated, orbit_average
-
-LEAST_REACH = 0.3  # of the distance between data, along any of the generators
-LEAST_SHARE = 0.5  # of the inputs
+from isotropy.discovery.testing._testing_thresholds import TestingThresholds
 
 
 @dataclass(frozen=True)
@@ -234,18 +232,20 @@ def why_untested(tested: Tensor, groups: Tensor | None, reach: float) -> str:
         >>> why_untested(torch.arange(100) < 30, None, 1.0)
         '30% of the inputs have images within the data, less than 50%'
     """
+    limits = TestingThresholds.now()
     count, what = int(tested.sum()), "inputs"
     if groups is not None:
         count, what = len(groups[tested].unique()), "groups of inputs"
     if count < SMALLEST_SAMPLE:
         return f"{count} {what} have images within the data, fewer than {SMALLEST_SAMPLE}"
     share = float(tested.double().mean())
-    if share < LEAST_SHARE:
-        return f"{share:.0%} of the inputs have images within the data, less than {LEAST_SHARE:.0%}"
-    if reach < LEAST_REACH:
+    if share < limits.least_share:
+        least = f"{limits.least_share:.0%}"
+        return f"{share:.0%} of the inputs have images within the data, less than {least}"
+    if reach < limits.least_reach:
         return (
             f"images within the data are too near to tell: {reach:.2g} of the distance between "
-            f"data, less than {LEAST_REACH}"
+            f"data, less than {limits.least_reach}"
         )
     return ""
 

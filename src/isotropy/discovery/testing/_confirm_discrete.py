@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from isotropy.discovery.proposing.generators._discrete_candidates import DiscreteCandidate
+from isotropy.discovery.proposing.generators._discrete_candidates import (
+    DiscreteCandidate,
+    candidates_for_rows,
+    coset_candidates,
+)
 from isotropy.discovery.testing._claim_test import ConfirmOptions, Predictor, holm
 from isotropy.discovery.testing._confirm_action import (
     ActionTest,
@@ -22,6 +27,10 @@ from isotropy.discovery.testing._confirm_action import (
 )
 from isotropy.discovery.testing._data_support import DataSupport
 from isotropy.discovery.testing._orbit_average import evaluated
+from isotropy.discovery.testing._testing_thresholds import TestingThresholds
+
+if TYPE_CHECKING:
+    from isotropy.discovery.claims._generator_claim import GeneratorClaim
 
 
 @torch.no_grad()
@@ -129,3 +138,33 @@ def _output_map(rho: Tensor, outputs: Tensor) -> Tensor:
     if matrix.shape != (k, k):
         raise ValueError(f"expected maps of outputs of shape ({k}, {k}), got {tuple(matrix.shape)}")
     return matrix
+
+
+def element_candidates(
+    claim: GeneratorClaim, n: int
+) -> tuple[list[DiscreteCandidate], list[Tensor | None]]:
+    """Single elements to try with a claim, on rows, and what they do to outputs."""
+    result = claim.result
+    columns = None if result is None else result.chart.columns
+    if result is None or result.snapped is None or columns is None:
+        return [], []
+    found = result.snapped
+    d = len(columns[0])
+    small = coset_candidates(
+        found.generators, found.expression, found.change, homogeneous=result.affine
+    )
+    rows = candidates_for_rows(small, columns, n)
+    if len(columns) > TestingThresholds.now().most_paired:
+        swaps = [f"swap of blocks {i} and {i + 1}" for i in range(1, len(columns))]
+        rows = rows[: len(small)] + [c for c in rows[len(small) :] if c.name in swaps]
+    moved: list[Tensor | None] = [None] * len(rows)
+    if claim.outputs is not None:
+        for at, candidate in enumerate(small):
+            h = candidate.matrix[:d, :d].double()
+            copies = len(claim.outputs[0]) // d
+            moved[at] = (
+                torch.kron(h, h)
+                if result.output == "matrix"
+                else torch.kron(torch.eye(copies, dtype=torch.float64), h)
+            )
+    return rows, moved

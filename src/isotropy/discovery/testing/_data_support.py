@@ -9,8 +9,8 @@ from torch import Tensor
 
 from isotropy._run import generator as make_generator
 from isotropy.discovery.testing._claim_test import SMALLEST_SAMPLE
+from isotropy.discovery.testing._testing_thresholds import TestingThresholds
 
-_NEIGHBOURS = 5
 _DEAD = 1e-10  # relative variance of a combination of columns that is constant
 _NUMBERS_AT_ONCE = 2**22
 
@@ -76,7 +76,7 @@ class DataSupport:
             rows = rows[torch.randperm(len(rows), generator=make_generator(seed))[:most]]
         z = self.coordinates(rows)
         distances = torch.cdist(z, z).fill_diagonal_(math.inf)
-        radii = distances.kthvalue(_NEIGHBOURS, 1).values
+        radii = distances.kthvalue(TestingThresholds.now().neighbours, 1).values
         radii = radii.clamp(1e-6, float(radii.quantile(coverage)) + 1e-6)  # of far outliers too
         radii = radii * (distances / radii).amin(1).quantile(coverage)
         self._points = torch.cat(

@@ -9,7 +9,7 @@ from isotropy.discovery.proposing.permutations._polynomial_colours import (
     CannotFit,
     PolynomialColours,
 )
-from isotropy.discovery.reading._arrangement import Arrangement
+from isotropy.discovery.reading._task_data import Arrangement
 
 
 def coloured(make, n, m=1, degree=1, rows=300, channels=1, output_channels=1, seed=0, noise=0.1):

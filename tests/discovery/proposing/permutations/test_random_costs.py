@@ -5,7 +5,7 @@ import pytest
 from scipy.special import betainc
 
 from discovery.pieces import PairGroup
-from isotropy.discovery.proposing.permutations._random_costs import chance_of_cost, orbits_of_pairs
+from isotropy.discovery.proposing.permutations._screening import chance_of_cost, orbits_of_pairs
 
 
 @pytest.mark.parametrize(("size", "blocks"), [(4, 1), (6, 2), (9, 3)])

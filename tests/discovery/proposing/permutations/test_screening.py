@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from discovery.pieces import TaskData, propose
+from discovery.given_claims import proposed
+from discovery.pieces import TaskData
 from isotropy.data import load
 from isotropy.discovery.proposing.permutations._network_colours import swap_symmetries
 from isotropy.discovery.proposing.permutations._screening import Screening
@@ -39,8 +40,7 @@ def test_points_in_one_row_are_permuted_as_a_whole(blocks):
         weights = np.ones(4) if blocks else np.array([1.0, 2.0, -1.0, 0.3])
         return np.tanh(points[..., 0] * points[..., 1] + points[..., 0]) @ weights
 
-    proposed = propose(task(target, rows=800, n=8), seed=0).claims
-    orders = [proposal.group.order for proposal in proposed]
+    orders = [claim.group.order for claim in proposed(task(target, rows=800, n=8))]
     assert (24 in orders) == blocks
     assert blocks or not orders
 
@@ -61,7 +61,5 @@ def test_what_other_columns_are_measured_in_does_not_matter(unit):
     hot = (1 / (1 + np.exp(-(sensors - 20) / 2.5))).sum(1)
     x = np.concatenate([sensors, unit * hour], 1)
     data = TaskData.of(load((x, hot**2 + np.sin(hour[:, 0] / 4))))
-    proposed = propose(data, seed=0).claims
-    assert any(
-        p.group.order == 24 and p.group.orbits()[0].tolist() == [0, 0, 0, 0, 1] for p in proposed
-    )
+    found = [claim.group for claim in proposed(data)]
+    assert any(g.order == 24 and g.orbits()[0].tolist() == [0, 0, 0, 0, 1] for g in found)

@@ -13,21 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import schur
 
-from isotropy.discovery.proposing.generators._closure import closure_error
-from isotropy.discovery.proposing.generators._nearest_conjugate import nearest_conjugate
-from isotropy.discovery.proposing.generators._simple_numbers import echelon, heights, rounded
-from isotropy.discovery.proposing.generators._spans import (
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+from isotropy.discovery.proposing.generators._closure import (
+    ROUNDED,
     Array,
+    closure_error,
     commutant,
     largest_sine,
     null_space,
     rows_of,
 )
+from isotropy.discovery.proposing.generators._nearest_conjugate import nearest_conjugate
+from isotropy.discovery.proposing.generators._simple_numbers import echelon, heights, rounded
 from isotropy.groups import orthonormal_span
 
 LinearSnap = Callable[[Array, Array, float], tuple[Array, bool] | None]
-
-_EXACT = 1e-10
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,7 @@ def affine_near(
         error: The greatest sine of a principal angle from the estimate.
         linear: Finds the exact algebra near an estimate of linear parts.
     """
+    limits = ProposingThresholds.now()
     count, size, _ = target.shape
     d = size - 1
     parts = rows_of(target[:, :d, :d])
@@ -64,18 +65,18 @@ def affine_near(
     turned = np.tensordot(mixing.T, target, 1)
     for shifts in range(min(d, count), -1, -1):
         moving = count - shifts
-        if shifts and values[moving] > 2.0 * error:
+        if shifts and values[moving] > limits.motion_slack * error:
             continue  # not all of these are translations
         if moving and values[moving - 1] <= error:
             continue  # what the estimate cannot tell from a translation is one
         least = values[moving - 1] if moving else 1.0
         span = orthonormal_span(turned[:moving, :d, :d], 0.0)
-        found = (
-            linear(span, frame[:d, :d], min(0.5, 1.5 * error / least)) if moving else (span, True)
-        )
+        allowed = min(limits.hopeless_sine, limits.linear_slack * error / least)
+        found = linear(span, frame[:d, :d], allowed) if moving else (span, True)
         if found is None:
             continue
-        translations = _invariant_span(turned[moving:, :d, d], found[0], frame[:d, :d], 2.0 * error)
+        allowed = limits.motion_slack * error
+        translations = _invariant_span(turned[moving:, :d, d], found[0], frame[:d, :d], allowed)
         if translations is None:
             continue
         whole = _with_centre(turned, found[0], translations, frame, error)
@@ -93,7 +94,7 @@ def _invariant_span(shifts: Array, linear: Array, frame: Array, error: float) ->
     for candidate in _subspaces(given, linear, frame, error):
         images = rows_of(np.swapaxes(linear @ candidate.T, 1, 2).reshape(-1, d))
         left = images - (images @ candidate.T) @ candidate
-        if np.abs(left).max(initial=0.0) < _EXACT and largest_sine(given, candidate) <= error:
+        if np.abs(left).max(initial=0.0) < ROUNDED and largest_sine(given, candidate) <= error:
             return candidate
     return None
 
@@ -128,7 +129,7 @@ def _with_centre(
         whole = orthonormal_span(np.concatenate([parts, shifts]), 0.0)
         if not is_simple:
             whole = nearest_conjugate(whole, target, affine=True)
-        if largest_sine(target, whole) <= error and closure_error(whole) < _EXACT:
+        if largest_sine(target, whole) <= error and closure_error(whole) < ROUNDED:
             return whole, is_simple
     return None
 
@@ -154,7 +155,7 @@ def _offsets(
     wanted = -((shifts + linear @ origin) @ off).ravel()
     step = np.linalg.lstsq(equations, wanted, rcond=1e-6)[0]
     users = frame[:d, :d] @ step
-    for decimals in (0, 1, 2):
+    for decimals in ProposingThresholds.now().centre_decimals:
         nearby = origin + np.linalg.solve(frame[:d, :d], users.round(decimals))
         yield -linear @ nearby, True
     centred = -linear @ (origin + step)

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from isotropy.discovery.predictors._smooth_fit import SmoothFit
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.generators._action_class import (
     OUTPUTS,
     ActionClass,
@@ -20,24 +21,13 @@ from isotropy.discovery.proposing.generators._action_class import (
     on_vector,
 )
 from isotropy.discovery.proposing.generators._charts import Array, Chart
+from isotropy.discovery.proposing.generators._data_constraints import tangent
 from isotropy.discovery.proposing.generators._resampled_null_space import NullSpace, null_spaces
 from isotropy.discovery.proposing.generators._snap import SnappedAlgebra, snap
 from isotropy.discovery.proposing.generators._snap_affine import snap_affine
-from isotropy.discovery.proposing.generators._tangent import tangent
 
-# of a basis of a class, which is kept whole
-_MOST_NUMBERS = 3e7
-# relative noise of gradients to reckon with where a fit is exact
-_FLOOR = 1e-13
-_LEAST_ERROR, _MOST_ERROR = 1e-7, 0.25
-# the error of an estimate is the disagreement of its halves, give or take: the fewer directions,
-# the more by chance
-_SLACK, _SLACK_OF_FEW, _FEW = 2.0, 3.0, 2
-# the mean square of what leaves a surface, relative to all motion: most that rounding of the data
-# may bring, what is zero, and how much more the next must be
-_ON_SURFACE, _ROUNDED_AWAY, _STEEP = 1e-4, 1e-10, 30.0
-# ratios of a null space above this are more than noise
-_NO_BIAS = 3.0
+# floating point: the mean square of what leaves a surface, relative to all motion, that is zero
+_ROUNDED_AWAY = 1e-10
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +58,11 @@ class Samples:
         (va, ja), (vb, jb) = ((v.numpy()[:, chosen], j.numpy()[:, chosen]) for v, j in pairs)
         none = np.zeros((len(x), 0, x.shape[1]))
         return Samples(x, (va, vb), (ja, jb), none if normals is None else normals, fit.is_exact)
+
+    @property
+    def floor(self) -> float:
+        """The least relative noise of gradients to reckon with: rounding, of an exact fit."""
+        return 1e-13 if self.exact else 1e-20
 
     def weights(self, chart: Chart) -> Array:
         """How much each point counts: less where the two halves differ more than they do mostly."""
@@ -192,7 +187,7 @@ def algebras(
     skipped = ClassResult(chart, output, affine, unknowns)
     if len(samples.x) < unknowns and not symplectic:
         return [_noted(skipped, f"needs at least {unknowns} rows, got {len(samples.x)}")]
-    if unknowns * r * (r + 1) > _MOST_NUMBERS:
+    if unknowns * r * (r + 1) > ProposingThresholds.now().class_numbers:
         return [_noted(skipped, f"too wide to be looked at: {unknowns} unknowns on {r} columns")]
     kind = action_class(chart.blocks, r, outputs=m, output=output, affine=affine)
     if symplectic:
@@ -220,12 +215,11 @@ def algebras(
         halves.append(equations)
     weights = samples.weights(chart)[:, None, None]
     halves = [equations * weights for equations in halves]
-    floor = _FLOOR if samples.exact else 1e-20
     found = []
     usual = float(
         np.mean([_unrelated(points, kind, j @ chart.lift, weights) for j in samples.jacobians])
     )
-    for space in null_spaces(*halves, margin=margin, floor=floor, usual=usual, seed=seed):
+    for space in null_spaces(*halves, margin=margin, floor=samples.floor, usual=usual, seed=seed):
         found.append(_snapped(nothing, kind.matrices(space.basis), space, bent))
     return found or [_noted(nothing, "no directions stand out from the noise")]
 
@@ -262,14 +256,15 @@ def _output_units(chart: Chart, output: Output, outputs: int) -> Array:
 
 def _keeping_to(motions: Array, normals: Array) -> tuple[Array, float]:
     """Combinations of motions that keep to a surface, ``(q, p)``, and how far off they may be."""
+    limits = ProposingThresholds.now()
     lengths = np.linalg.norm(normals, axis=2, keepdims=True)
     unit = normals / np.where(lengths > 0, lengths, 1.0)
     leaving = np.einsum("Nci,Npi->Ncp", unit, motions, optimize=True).reshape(-1, motions.shape[1])
     values, vectors = np.linalg.eigh(leaving.T @ leaving / len(leaving))
     usual = (motions**2).sum(2).mean() / motions.shape[2]
     share = np.append(np.maximum(values / usual, _ROUNDED_AWAY), 1.0)
-    steps = np.where(share[:-1] <= _ON_SURFACE, share[1:] / share[:-1], 0.0)
-    kept = int(steps.argmax()) + 1 if steps.max(initial=0.0) >= _STEEP else 0
+    steps = np.where(share[:-1] <= limits.on_surface, share[1:] / share[:-1], 0.0)
+    kept = int(steps.argmax()) + 1 if steps.max(initial=0.0) >= limits.surface_gap else 0
     bent = float(np.sqrt(share[kept - 1] / share[kept])) if kept else 0.0
     return np.asarray(vectors.T[:kept]), bent
 
@@ -277,7 +272,8 @@ def _keeping_to(motions: Array, normals: Array) -> tuple[Array, float]:
 def _snapped(result: ClassResult, matrices: Array, space: NullSpace, bent: float) -> ClassResult:
     chart, scale = result.chart, result.chart.scale
     d = len(scale)
-    errors = [max(error, _SLACK_OF_FEW * bent) for error in _errors(space)]
+    least = ProposingThresholds.now().slack_of_few * bent
+    errors = [max(error, least) for error in _errors(space)]
     estimate = matrices[:, :, :d] * scale[None, :, None] / scale[None, None]
     snapped: SnappedAlgebra | None
     if result.output == "free":
@@ -309,15 +305,16 @@ def _errors(space: NullSpace) -> list[float]:
     A bias as large as what is left in the null space turns it by the ratio of that to what is
     outside.
     """
-    last = space.dimension
-    slack = _SLACK_OF_FEW if last <= _FEW else _SLACK
+    limits, last = ProposingThresholds.now(), space.dimension
+    slack = limits.slack_of_few if last <= limits.few_directions else limits.estimate_slack
     noise, shared = slack * space.error, 0.0
     if last < len(space.ratios):
         shared = float(np.sqrt(space.ratios[last - 1] / space.ratios[last]))
     errors = [max(noise, shared)]
-    if space.ratios[last - 1] <= _NO_BIAS:
+    if space.ratios[last - 1] <= limits.only_noise:
         errors.insert(0, noise)
-    return [float(np.clip(error, _LEAST_ERROR, _MOST_ERROR)) for error in errors]
+    least, most = limits.finest_estimate, limits.coarsest_estimate
+    return [float(np.clip(error, least, most)) for error in errors]
 
 
 def _first(
@@ -340,7 +337,8 @@ def _independent(matrices: Array) -> Array:
     """A basis of the span, of shape ``(D, d, d + 1)``."""
     rows = matrices.reshape(len(matrices), -1)
     _, values, basis = np.linalg.svd(rows, full_matrices=False)
-    kept: Array = basis[values > 1e-3 * max(values.max(initial=0.0), 1e-300)]
+    least = ProposingThresholds.now().independent_direction
+    kept: Array = basis[values > least * max(values.max(initial=0.0), 1e-300)]
     return kept.reshape(-1, *matrices.shape[1:])
 
 

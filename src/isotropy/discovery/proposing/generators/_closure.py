@@ -9,24 +9,117 @@ the coboundary of a 1-cochain of the algebra in gl(d) modulo the algebra. Its se
 vanishes for semisimple algebras, so that least squares steps converge quadratically, and nearby
 algebras are conjugate (Nijenhuis and Richardson 1967). Damping by the size of the residual keeps
 steps short along the directions that only conjugate.
+
+Spaces of matrices: orthonormal bases, angles between them, what commutes with one.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from isotropy.discovery.proposing.generators._spans import Array, rows_of
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.groups import orthonormal_span
 
-_CLOSED = 1e-13  # residual that is rounding error
-_STEPS = 30
-_PATIENCE = 3  # steps that must halve the residual, as each does near a Lie algebra
-_INNER_STEPS = 60
-_FEW_ELEMENTS, _PAIRS = 48, 1500
+Array = NDArray[Any]  # real or complex floating point
+
+# floating point: closure errors of exact algebras, and sines between equal ones, are smaller
+ROUNDED = 1e-10
+_CLOSED = 1e-13  # floating point: residual that is rounding error
 # |[A, B]| ≤ √2 |A| |B|: what a turn of the basis by a small angle adds to a bracket at most
 _BRACKET_OF_ERROR = 3.0 * math.sqrt(2.0)
+
+
+def rows_of(matrices: Array) -> Array:
+    """One row for each matrix."""
+    rows: Array = matrices.reshape(len(matrices), int(np.prod(matrices.shape[1:])))
+    return rows
+
+
+def largest_sine(first: Array, second: Array) -> float:
+    """The sine of the largest principal angle between the spans of two orthonormal bases.
+
+    Example:
+        >>> x, y = np.eye(2).reshape(2, 1, 1, 2)
+        >>> round(largest_sine(x, (x + y) / np.sqrt(2)), 6)
+        0.707107
+    """
+    if len(first) != len(second):
+        return 1.0
+    if not len(first):
+        return 0.0
+    a, b = rows_of(first), rows_of(second)
+    return float(np.linalg.norm(b - (b @ a.T) @ a, 2))
+
+
+def moved_span(frame: Array, matrices: Array) -> Array:
+    """An orthonormal basis of the span of P A P⁻¹."""
+    return orthonormal_span(frame @ matrices @ np.linalg.inv(frame), 0.0)
+
+
+def null_space(rows: Array, tolerance: float, *, size: float | None = None) -> Array:
+    """Orthonormal rows that span {v : rows v = 0}.
+
+    Args:
+        rows: Of shape (m, n).
+        tolerance: Singular values up to tolerance · size are zero.
+        size: The largest singular value, unless given.
+    """
+    width = rows.shape[1]
+    if len(rows) > width:
+        rows = np.linalg.qr(rows)[1]
+    _, values, vectors = np.linalg.svd(rows)
+    largest = values.max(initial=0.0) if size is None else size
+    rank = int((values > tolerance * largest).sum())
+    null: Array = vectors[rank:]
+    return null
+
+
+def commutant(matrices: Array, tolerance: float = 1e-9) -> Array:
+    """An orthonormal basis of the X with A X = X A for all the matrices.
+
+    Example:
+        >>> len(commutant(np.array([[[0.0, -1.0], [1.0, 0.0]]])))
+        2
+    """
+    d = matrices.shape[1]
+    one = np.eye(d)
+    if not len(matrices):
+        return np.eye(d * d).reshape(-1, d, d)
+    equations = np.vstack([np.kron(a, one) - np.kron(one, a.T) for a in matrices])
+    return null_space(equations, tolerance).reshape(-1, d, d)
+
+
+def invariant_forms(matrices: Array, sign: int, tolerance: float = 1e-9) -> Array:
+    """A basis of the M = sign · Mᵀ with Aᵀ M + M A = 0 for all the matrices.
+
+    Args:
+        matrices: Of shape (D, d, d).
+        sign: 1 for symmetric forms, -1 for antisymmetric ones.
+        tolerance: Relative size of a singular value that counts as zero.
+
+    Example:
+        >>> rotation = np.array([[[0.0, -1.0], [1.0, 0.0]]])
+        >>> len(invariant_forms(rotation, 1)), len(invariant_forms(rotation, -1))
+        (1, 1)
+    """
+    d = matrices.shape[1]
+    units = np.eye(d * d).reshape(d, d, d, d)
+    i, j = np.triu_indices(d, 0 if sign > 0 else 1)
+    candidates = units[i, j] + sign * units[j, i]
+    candidates /= np.linalg.norm(candidates, axis=(1, 2), keepdims=True)
+    if not len(candidates):
+        return np.zeros((0, d, d))
+    scaled = matrices / np.maximum(np.linalg.norm(matrices, axis=(1, 2), keepdims=True), 1e-300)
+    images = [rows_of(a.T @ candidates + candidates @ a) for a in scaled]
+    if not images:
+        return candidates
+    null = null_space(np.hstack(images).T, tolerance)
+    forms: Array = np.tensordot(null, candidates, 1)
+    return forms
 
 
 def closure_error(basis: Array) -> float:
@@ -42,7 +135,7 @@ def closure_error(basis: Array) -> float:
     count = len(basis)
     if count < 2:
         return 0.0
-    if count > _FEW_ELEMENTS:
+    if count > ProposingThresholds.now().all_brackets:
         return _sampled_closure_error(basis)
     residual, _ = _residual(basis)
     return float(np.linalg.norm(residual) / np.sqrt(count * (count - 1)))
@@ -51,7 +144,7 @@ def closure_error(basis: Array) -> float:
 def _sampled_closure_error(basis: Array) -> float:
     """The same for brackets of random pairs: of many elements they all would take long."""
     rng = np.random.default_rng(0)
-    i, j = rng.integers(len(basis), size=(2, _PAIRS))
+    i, j = rng.integers(len(basis), size=(2, ProposingThresholds.now().bracket_pairs))
     i, j = i[i != j], j[i != j]
     brackets = basis[i] @ basis[j] - basis[j] @ basis[i]
     rows = rows_of(basis)
@@ -81,13 +174,14 @@ def closed_near(basis: Array, *, affine: bool = False) -> Array | None:
     Returns:
         A basis of the same shape, closed to rounding error, or None where the steps stall.
     """
+    limits = ProposingThresholds.now()
     residual, constants = _residual(basis)
     size = float(np.linalg.norm(residual))
     sizes = [size]
-    damping = 1.0
+    damping, patience = 1.0, limits.closure_patience
     free = np.ones(basis.shape[1:])
     free[-1] = 0.0 if affine else 1.0
-    for _ in range(_STEPS):
+    for _ in range(limits.closure_steps):
         if size <= _CLOSED * len(basis):
             return basis
         step = _step(basis, residual, constants, damping * size**2, free)
@@ -100,7 +194,7 @@ def closed_near(basis: Array, *, affine: bool = False) -> Array | None:
         else:
             damping *= 8.0
         sizes.append(size)
-        if len(sizes) > _PATIENCE and size > 0.5 * sizes[-1 - _PATIENCE]:
+        if len(sizes) > patience and size > 0.5 * sizes[-1 - patience]:
             break
     return basis if size <= 100 * _CLOSED * len(basis) else None
 
@@ -142,7 +236,7 @@ def _step(basis: Array, residual: Array, constants: Array, damping: float, free:
     rest = -adjoint(residual)
     direction, square = rest, float((rest**2).sum())
     target = square * min(1e-2, float(np.linalg.norm(residual))) ** 2
-    for _ in range(_INNER_STEPS):
+    for _ in range(ProposingThresholds.now().closure_inner_steps):
         if square <= target or square == 0.0:
             break
         image = adjoint(forward(direction)) + damping * direction

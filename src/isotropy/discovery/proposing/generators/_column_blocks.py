@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.generators._column_names import (
     NUMBERED,
     name_readings,
@@ -14,8 +15,6 @@ from isotropy.discovery.proposing.generators._column_names import (
     without_prefix,
 )
 
-_MOST = 4
-_LISTED = 2
 _FOUR_VECTORS = (frozenset({"e", "px", "py", "pz"}), frozenset({"t", "x", "y", "z"}))
 _VECTORS = (frozenset({"x", "y", "z"}), frozenset({"px", "py", "pz"}))
 
@@ -92,7 +91,8 @@ def blocks_from_names(names: Sequence[str]) -> list[ColumnBlocks]:
     best = max((score for score, _ in found.values()), default=0.0)
     ranked = sorted(found.values(), key=lambda pair: (-pair[0], len(pair[1].rest)))
     # a reading with words at random says nothing beside one with well-known coordinates
-    return [blocks for score, blocks in ranked if score >= 1.0 or best < 2.0][:_MOST]
+    plausible = [blocks for score, blocks in ranked if score >= 1.0 or best < 2.0]
+    return plausible[: ProposingThresholds.now().block_readings]
 
 
 def blocks_of_width(n: int, k: int) -> ColumnBlocks:
@@ -215,7 +215,7 @@ def _blocks(
     taken = {column for block in columns for column in block}
     rest = tuple(column for column in range(len(names)) if column not in taken)
     listed = [", ".join(names[column] for column in block) for block in columns]
-    if len(listed) > _LISTED:
+    if len(listed) > ProposingThresholds.now().blocks_listed:
         listed = [listed[0], f"{len(listed) - 1} more blocks"]
     return ColumnBlocks(columns, without_prefix(order), rest, f"columns {_joined(listed)} {why}")
 

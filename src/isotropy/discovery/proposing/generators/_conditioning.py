@@ -9,22 +9,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.generators._column_blocks import ColumnBlocks
 from isotropy.discovery.proposing.generators._thin_polynomials import (
     column_spread,
     linear_relations,
+    polynomial_words,
     spaced_rows,
+    tidied,
     value_errors,
 )
-from isotropy.discovery.proposing.generators._tidy_polynomials import polynomial_words, tidied
 
 Array = NDArray[np.float64]
 
-_SIMILAR = 10.0  # ratio of standard deviations up to which columns keep a common unit
-_WILD = 1e6
-_SINGLE, _DOUBLE = 2.0**-24, 2.0**-53
-_DIGITS = 10
-_CHANCE = 1e-6
+_SINGLE, _DOUBLE = 2.0**-24, 2.0**-53  # floating point: relative rounding of the formats
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,7 +167,7 @@ def unit_problem(x: ArrayLike, names: Sequence[str]) -> str | None:
         return None
     least, most = int(np.nanargmin(spread)), int(np.nanargmax(spread))
     ratio = spread[most] / spread[least]
-    if ratio <= _WILD:
+    if ratio <= ProposingThresholds.now().wild_units:
         return None
     return (
         f"units differ by a factor of {ratio:.2g}: {names[most]} has standard deviation "
@@ -209,12 +207,13 @@ def _common_units(spread: Array) -> Array:
     varying = np.flatnonzero(spread)
     if not len(varying):
         return scale
+    similar = ProposingThresholds.now().similar_units
     order = varying[np.argsort(spread[varying])]
-    breaks = np.flatnonzero(spread[order][1:] > _SIMILAR * spread[order][:-1]) + 1
+    breaks = np.flatnonzero(spread[order][1:] > similar * spread[order][:-1]) + 1
     families = np.split(order, breaks)
     for family in families:
         own = spread[family]
-        together = own[-1] <= _SIMILAR * own[0]
+        together = own[-1] <= similar * own[0]
         scale[family] = math.sqrt(np.mean(own**2)) if together else own
         if together and len(families) == 1:
             scale[spread == 0.0] = scale[family[0]]
@@ -223,7 +222,7 @@ def _common_units(spread: Array) -> Array:
 
 def _decimals(values: Array, precision: float) -> int | None:
     """After how many decimals all values end, if they do before their format does."""
-    for decimals in range(_DIGITS + 1):
+    for decimals in range(ProposingThresholds.now().digits_tried + 1):
         if _are_whole(values * 10.0**decimals, precision):
             return decimals
     return None
@@ -232,7 +231,7 @@ def _decimals(values: Array, precision: float) -> int | None:
 def _significant(values: Array, precision: float) -> int | None:
     """How many significant digits all values have, if less than their format has."""
     values = values[values != 0.0]
-    for digits in range(1, _DIGITS + 1):
+    for digits in range(1, ProposingThresholds.now().digits_tried + 1):
         if _are_whole(values / _last_digit(values, digits), precision):
             return digits
     return None
@@ -244,7 +243,8 @@ def _are_whole(values: Array, precision: float) -> bool:
     informative = (slack > 0.0) & (slack < 0.25)
     if (np.abs(values - np.rint(values)) > slack)[informative].any():
         return False
-    return bool(np.log(2.0 * slack[informative]).sum() < math.log(_CHANCE))
+    chance = ProposingThresholds.now().rounded_by_chance
+    return bool(np.log(2.0 * slack[informative]).sum() < math.log(chance))
 
 
 def _last_digit(values: Array, digits: int) -> Array:

@@ -6,11 +6,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy.discovery.proposing.generators._spans import Array, commutant, null_space
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+from isotropy.discovery.proposing.generators._closure import Array, commutant, null_space
 
-_EXACT = 1e-6
-_STARTS = 12
-_STEPS = 60
+EQUAL = 1e-6  # floating point: matrices of a group that differ less are one
 
 
 def in_connected_group(h: Array, basis: Array) -> bool:
@@ -29,18 +28,19 @@ def in_connected_group(h: Array, basis: Array) -> bool:
         (True, False)
     """
     one = np.eye(len(h))
-    if np.abs(h - one).max() < _EXACT:
+    if np.abs(h - one).max() < EQUAL:
         return True
     if not len(basis) or not _may_be_connected(h, basis):
         return False
     dtype = torch.complex128 if np.iscomplexobj(basis) or np.iscomplexobj(h) else torch.float64
     algebra = torch.from_numpy(np.ascontiguousarray(basis)).to(dtype)
-    weights = np.random.default_rng(0).standard_normal((_STARTS, len(basis)))
+    starts = ProposingThresholds.now().connected_starts
+    weights = np.random.default_rng(0).standard_normal((starts, len(basis)))
     weights[0] = 0.0
-    starts = torch.matrix_exp(
+    first = torch.matrix_exp(
         torch.einsum("sd,dij->sij", torch.from_numpy(weights).to(dtype), algebra)
     )
-    return _nearest_to_one(starts @ torch.from_numpy(h).to(dtype), algebra) < _EXACT
+    return _nearest_to_one(first @ torch.from_numpy(h).to(dtype), algebra) < EQUAL
 
 
 def _may_be_connected(h: Array, basis: Array) -> bool:
@@ -50,10 +50,10 @@ def _may_be_connected(h: Array, basis: Array) -> bool:
         return False
     d = len(h)
     killed = null_space(basis.reshape(-1, d), 1e-9).conj().T
-    if np.abs(h @ killed - killed).max(initial=0.0) > _EXACT:
+    if np.abs(h @ killed - killed).max(initial=0.0) > EQUAL:
         return False
     commuting = commutant(basis)
-    return bool(np.abs(h @ commuting - commuting @ h).max(initial=0.0) < _EXACT)
+    return bool(np.abs(h @ commuting - commuting @ h).max(initial=0.0) < EQUAL)
 
 
 def _nearest_to_one(g: Tensor, algebra: Tensor) -> float:
@@ -62,8 +62,8 @@ def _nearest_to_one(g: Tensor, algebra: Tensor) -> float:
     one = torch.eye(d, dtype=g.dtype)
     damping = torch.full((len(g),), 1e-2, dtype=torch.float64)
     sizes = torch.linalg.matrix_norm(g - one)
-    for _ in range(_STEPS):
-        if float(sizes.min()) < _EXACT:
+    for _ in range(ProposingThresholds.now().connected_steps):
+        if float(sizes.min()) < EQUAL:
             break
         moves = (algebra @ g.unsqueeze(1)).flatten(2)  # (starts, D, d²)
         gram = (moves @ moves.mH).real

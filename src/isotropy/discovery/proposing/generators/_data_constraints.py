@@ -12,35 +12,87 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import ArrayLike
 
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.generators._column_blocks import ColumnBlocks
-from isotropy.discovery.proposing.generators._tangent import tangent
+from isotropy.discovery.proposing.generators._conditioning import condition
 from isotropy.discovery.proposing.generators._thin_polynomials import (
-    SAMPLES_PER_TERM,
-    TOLERANCE,
     Array,
     IntArray,
     as_matrices,
     as_terms,
     clear_count,
     column_spread,
+    constant_words,
     echelon_rows,
     linear_relations,
     monomials,
+    polynomial_words,
     spaced_rows,
     thin_polynomials,
+    tidied,
     value_errors,
 )
-from isotropy.discovery.proposing.generators._tidy_polynomials import (
-    constant_words,
-    polynomial_words,
-    tidied,
-)
+
+
+def tangent(jacobian: ArrayLike, normals: ArrayLike) -> Array:
+    """The part of gradients that is tangent to the surface with these normals.
+
+    Args:
+        jacobian: m gradients at each of N points, (N, m, n).
+        normals: c normals at each point, of any length, dependent or zero ones too, (N, c, n).
+
+    Raises:
+        ValueError: If shapes do not match.
+
+    Example:
+        >>> tangent(np.array([[[3.0, 4.0]]]), np.array([[[0.0, 9.0]]])).tolist()
+        [[[3.0, 0.0]]]
+    """
+    jacobian, normals = np.asarray(jacobian, np.float64), np.asarray(normals, np.float64)
+    if jacobian.ndim != 3 or normals.ndim != 3 or jacobian.shape[::2] != normals.shape[::2]:
+        raise ValueError(
+            "expected gradients (N, m, n) and normals (N, c, n), "
+            f"got {jacobian.shape} and {normals.shape}"
+        )
+    if 0 in normals.shape:
+        return jacobian.copy()
+    lengths = np.linalg.norm(normals, axis=2, keepdims=True)
+    least = 1e-9 * lengths.max(axis=0, keepdims=True)
+    unit = np.where(lengths > least, normals / np.maximum(lengths, 1e-300), 0.0)
+    _, sizes, directions = np.linalg.svd(unit, full_matrices=False)
+    spans = sizes > ProposingThresholds.now().independent_direction
+    directions = directions * spans[:, :, None]
+    along: Array = (jacobian @ directions.transpose(0, 2, 1)) @ directions
+    return jacobian - along
+
+
+@dataclass(frozen=True, eq=False)
+class Surface:
+    """Constraints of the data in the user's units."""
+
+    inner: DataConstraints
+    centre: Array
+    scale: Array
+    sentences: tuple[str, ...]
+
+    @property
+    def count(self) -> int:
+        return self.inner.count
+
+    def gradients(self, x: Array) -> Array:
+        return self.inner.gradients((x - self.centre) / self.scale) / self.scale
+
+
+def surface_of(x: Array, names: tuple[str, ...], blocks: ColumnBlocks | None) -> Surface | None:
+    """The surface that the data lie on, where they lie on one."""
+    unit = condition(x, blocks)
+    found = find_constraints(unit.x, blocks, rounding=unit.rounding)
+    if not found.count:
+        return None
+    return Surface(found, unit.shift, unit.scale, found.sentences(names, unit.shift, unit.scale))
+
 
 _Quadrics = list[tuple[Array, Array]]
-
-_NORMALS = 256
-_NEW_DIRECTION = 0.1  # sine of the angle to known normals
-_MOST_COLUMNS, _MOST_SQUARES = 24, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +202,8 @@ def find_constraints(
     n = z.shape[1]
     if blocks is not None and blocks.n != n:
         raise ValueError(f"expected inputs of {blocks.n} columns for these blocks, got {n}")
-    tolerance = TOLERANCE if tolerance is None else float(tolerance)
+    limits = ProposingThresholds.now()
+    tolerance = limits.thin_spread if tolerance is None else float(tolerance)
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"expected a tolerance between 0 and 1, got {tolerance}")
     noise = np.zeros(n) if rounding is None else np.asarray(rounding, np.float64)
@@ -166,7 +219,7 @@ def find_constraints(
     errors = value_errors(noise[rows], spread, tolerance)
     u, noise = (z - mean) / spread, errors / spread
     known = _KnownConstraints(u)
-    if len(z) >= SAMPLES_PER_TERM:  # a single sample is no constant
+    if len(z) >= limits.samples_per_term:  # a single sample is no constant
         _search_all(u, noise, blocks, known)
     quadratic, linear = known.arrays()
     quadratic = quadratic / np.outer(spread, spread)
@@ -202,15 +255,16 @@ class _KnownConstraints:
                     self.quadrics.append((quadratic, linear))
 
     def _has_new_normal(self, quadratic: Array, linear: Array) -> bool:
-        """Whether a normal leaves the span of the known ones at a quarter of samples or more."""
-        u = self.u[:: max(1, len(self.u) // _NORMALS)]
+        """Whether a normal leaves the span of the known ones at a share of samples or more."""
+        limits = ProposingThresholds.now()
+        u = self.u[:: max(1, len(self.u) // limits.normal_rows)]
         known, flat = self.arrays()
         normals = 2.0 * np.einsum("cij,sj->sci", known, u) + flat
         own = (2.0 * u @ quadratic + linear)[:, None]
         lengths = np.linalg.norm(own, axis=2)[:, 0]
         outside = np.linalg.norm(tangent(own, normals), axis=2)[:, 0]
         sines = outside / np.maximum(lengths, 1e-6 * lengths.max() + 1e-300)
-        return bool(np.quantile(sines, 0.75) > _NEW_DIRECTION)
+        return bool(np.quantile(sines, 1.0 - limits.new_normal_share) > limits.new_normal)
 
     def arrays(self) -> tuple[Array, Array]:
         """Q and b of all of them, relations first."""
@@ -258,12 +312,12 @@ def _search(
 
 def _affordable(columns: IntArray, samples: int) -> IntArray:
     """The most terms for which there are samples enough."""
-    d = len(columns)
+    limits, d = ProposingThresholds.now(), len(columns)
     for kind, count, most in (
-        ("all", d * (d + 3) // 2, _MOST_COLUMNS),
-        ("squares", 2 * d, _MOST_SQUARES),
+        ("all", d * (d + 3) // 2, limits.quadric_columns),
+        ("squares", 2 * d, limits.square_columns),
     ):
-        if 0 < d <= most and samples >= SAMPLES_PER_TERM * count:
+        if 0 < d <= most and samples >= limits.samples_per_term * count:
             return monomials(columns, kind)
     return np.zeros((0, 2), np.int64)
 

@@ -6,13 +6,14 @@ import re
 
 import numpy as np
 
-from isotropy.discovery.proposing.generators._simple_numbers import simplest_basis
-from isotropy.discovery.proposing.generators._spans import (
+from isotropy.discovery.proposing.generators._closure import (
+    ROUNDED,
     Array,
     invariant_forms,
     largest_sine,
     rows_of,
 )
+from isotropy.discovery.proposing.generators._simple_numbers import simplest_basis
 from isotropy.groups import Identity, orthonormal_span, parse_group
 
 _HIDDEN = "in a hidden basis"
@@ -88,7 +89,7 @@ def in_standard_position(generators: Array, expression: str) -> bool:
     if np.iscomplexobj(standard) or standard.shape != generators.shape:
         return False
     spans = [orthonormal_span(a, 0.0) for a in (standard, generators)]
-    return largest_sine(spans[0], spans[1]) < 1e-10
+    return largest_sine(spans[0], spans[1]) < ROUNDED
 
 
 def catalogue_algebra(expression: str) -> Array:

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.generators._affine_structure import affine_near
-from isotropy.discovery.proposing.generators._closure import closed_near, may_be_closed
+from isotropy.discovery.proposing.generators._closure import (
+    Array,
+    closed_near,
+    largest_sine,
+    may_be_closed,
+    moved_span,
+    rows_of,
+)
 from isotropy.discovery.proposing.generators._describe import catalogue_algebra
 from isotropy.discovery.proposing.generators._nearest_conjugate import nearest_conjugate
 from isotropy.discovery.proposing.generators._nice_frame import identity_of, nicest, rounded_at_once
-from isotropy.discovery.proposing.generators._reductive import reductive_near
-from isotropy.discovery.proposing.generators._spans import Array, largest_sine, moved_span, rows_of
+from isotropy.discovery.proposing.generators._toral_algebras import reductive_near
 from isotropy.groups import orthonormal_span
 
-_NAMED = 1e-12
-_ROUNDING = 1e-8
-_MUCH_NEARER = 1.0 / 3.0
-_MOST_ELEMENTS = 80
+# floating point: sines from a named algebra that is the given one, and from motions that fit
+_NAMED, _ROUNDING = 1e-12, 1e-8
 
 
 def exact_near(target: Array, frame: Array, error: float) -> tuple[Array, bool] | None:
@@ -38,7 +43,7 @@ def exact_near(target: Array, frame: Array, error: float) -> tuple[Array, bool] 
     found = rounded_at_once(target, frame, error)
     if found is not None:
         return found, True
-    if count > _MOST_ELEMENTS:
+    if count > ProposingThresholds.now().structured_elements:
         return None  # a group so large would have been simple, and the search takes very long
     found = _structured_near(target, error)
     return None if found is None else nicest(_as_named(found), target, frame, error)
@@ -55,7 +60,7 @@ def _structured_near(target: Array, error: float) -> Array | None:
         reach = largest_sine(target, found)
         if reach < _ROUNDING:
             return found
-        error = _MUCH_NEARER * reach
+        error = ProposingThresholds.now().much_nearer * reach
     other = reductive_near(target, error)
     if other is None:
         other = _closed_near(target, error)
@@ -75,19 +80,20 @@ def _motions_near(target: Array, error: float) -> Array | None:
 
     They are limits of rotations with an ever longer last axis, and would be found as such.
     """
-    count, d, _ = target.shape
+    limits, (count, d, _) = ProposingThresholds.now(), target.shape
     if d < 2:
         return None
     stacked = target.transpose(0, 2, 1).reshape(-1, d)
     _, values, covectors = np.linalg.svd(stacked)
-    if values[-1] > 2.0 * np.sqrt(count) * error:
+    if values[-1] > limits.motion_slack * np.sqrt(count) * error:
         return None
     turn = covectors.T  # the covector that all annihilate becomes the last coordinate
     moved = turn.T @ target @ turn
     moved[:, -1] = 0.0
-    if np.linalg.svd(rows_of(moved), compute_uv=False)[-1] < 0.5:
+    if np.linalg.svd(rows_of(moved), compute_uv=False)[-1] < limits.motions_left:
         return None
-    found = affine_near(orthonormal_span(moved, 0.0), np.eye(d), 2.0 * error, exact_near)
+    allowed = limits.motion_slack * error
+    found = affine_near(orthonormal_span(moved, 0.0), np.eye(d), allowed, exact_near)
     if found is None or not len(found.translations):
         return None
     fitted = nearest_conjugate(turn @ found.algebra @ turn.T, target)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from isotropy.discovery.predictors._smooth_fit import GIVEN, SmoothFit
 from isotropy.discovery.predictors._smooth_predictor import fit_task
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.generators._action_class import OUTPUTS, Output
 from isotropy.discovery.proposing.generators._algebras import (
     ClassResult,
@@ -20,30 +21,28 @@ from isotropy.discovery.proposing.generators._algebras import (
     may_be_claimed,
     preference,
 )
-from isotropy.discovery.proposing.generators._charts import Array, Chart, chart_of_columns
+from isotropy.discovery.proposing.generators._charts import (
+    Array,
+    Chart,
+    chart_of_columns,
+    charts_to_look_in,
+    ways_outputs_move,
+)
 from isotropy.discovery.proposing.generators._column_blocks import as_blocks
 from isotropy.discovery.proposing.generators._conditioning import (
     invisible_combinations,
     unit_problem,
 )
+from isotropy.discovery.proposing.generators._data_constraints import surface_of
 from isotropy.discovery.proposing.generators._ignored_directions import (
     ignored_directions,
     is_ignorable,
 )
-from isotropy.discovery.proposing.generators._surface import surface_of
-from isotropy.discovery.proposing.generators._usual_results import NOTHING, usual_results
-from isotropy.discovery.proposing.generators._where_to_look import (
-    WIDEST,
-    charts_to_look_in,
-    ways_outputs_move,
-)
+from isotropy.discovery.proposing.generators._usual_results import usual_results
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.equivariance._evaluation import evaluating
 
 Blocks = int | Sequence[Sequence[int]] | Sequence[Sequence[str]]
-
-_MOST_POINTS = 3000
-_MOST_CLAIMS, _MOST_USUAL, _MOST_SENTENCES = 3, 2, 4
 
 
 class CannotTell(ValueError):
@@ -141,7 +140,7 @@ def search_generators(
         CannotTell: If the data do not allow an answer.
         ValueError: If an option does not fit the data.
     """
-    x = data.x.numpy()
+    limits, x = ProposingThresholds.now(), data.x.numpy()
     names = column_names(data)
     n = len(names)
     options.require_fit(n)
@@ -149,7 +148,7 @@ def search_generators(
     given = None if blocks is None else as_blocks(blocks, data.input_names, n)
     fit = _fitted(data, model, seed)
     found = surface_of(x, names, given)
-    points = x[:_MOST_POINTS]
+    points = x[: limits.generator_points]
     order = _output_order(data)
     normals = None if found is None else found.gradients(points)
     samples = Samples.of(fit, points, normals, order=order)
@@ -170,7 +169,7 @@ def search_generators(
                 for kind in ways_outputs_move(options.output, data, len(chart.scale)):
                     results += _of_class(samples, chart, kind, options, seed)
         plain = model is None and found is None and not options.symplectic
-        if plain and (not fit.is_linear or fit.unexplained > NOTHING):
+        if plain and (not fit.is_linear or fit.unexplained > limits.nothing_learned):
             output, affine = options.output, options.affine
             usual = usual_results(data, x, names, samples, fit, given, output, affine=affine)
         if not fit.is_linear and not usual:
@@ -186,8 +185,9 @@ def _require_results(
     """Refuse data in which no class of actions could be looked at."""
     if not results:
         if output is None:
+            widest = ProposingThresholds.now().widest_class
             raise CannotTell(
-                f"expected at most {WIDEST} columns, or blocks of them, got {columns} columns"
+                f"expected at most {widest} columns, or blocks of them, got {columns} columns"
             )
         raise ValueError(
             f"expected outputs that can move as a {output} of some block of columns, "
@@ -231,8 +231,9 @@ def _require_visible(x: Array, names: tuple[str, ...]) -> None:
 
 def _some(sentences: Sequence[str]) -> str:
     """The first few."""
-    more = len(sentences) - _MOST_SENTENCES
-    shown = "; ".join(sentences[:_MOST_SENTENCES])
+    most = ProposingThresholds.now().hidden_listed
+    more = len(sentences) - most
+    shown = "; ".join(sentences[:most])
     return shown if more <= 0 else f"{shown}; and {more} more"
 
 
@@ -291,6 +292,7 @@ def _candidates(
 
     And of those that are tried whatever the data, those that are not among these.
     """
+    limits = ProposingThresholds.now()
     exact: list[ClassResult] = []
     for result in sorted(filter(may_be_claimed, results), key=preference, reverse=True):
         if result.exact and all(result.chart is not other.chart for other in exact):
@@ -305,7 +307,7 @@ def _candidates(
         and (first is None or (r.chart is first.chart and r.dimension > first.dimension))
     ]
     approximate.sort(key=preference, reverse=True)
-    chosen = exact[:_MOST_CLAIMS]
+    chosen = exact[: limits.most_algebras]
     for one in usual:
         same = [
             (o.title, o.chart.blocks, o.output) == (one.title, one.chart.blocks, one.output)
@@ -313,6 +315,6 @@ def _candidates(
         ]
         if may_be_claimed(one) and not any(same):
             chosen.append(one)
-    chosen = chosen[: _MOST_CLAIMS + _MOST_USUAL]
+    chosen = chosen[: limits.most_algebras + limits.most_usual]
     chosen.sort(key=preference, reverse=True)
     return (*chosen, *approximate[:1])

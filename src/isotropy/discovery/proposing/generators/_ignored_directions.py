@@ -6,35 +6,32 @@ import numpy as np
 import torch
 
 from isotropy.discovery.predictors._smooth_fit import SmoothFit
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.generators._algebras import Samples
 from isotropy.discovery.proposing.generators._charts import Array, Chart, simple_subspace
 from isotropy.discovery.proposing.generators._resampled_null_space import null_spaces
-
-# that the target ignores a direction is believed only where nothing but noise is seen along it
-_CERTAINLY_NOISE, _SHARP = 3.0, 0.1
-# and only if holding it fixed changes no more than this share of the variance
-_IGNORABLE = 0.01
 
 
 def ignored_directions(
     samples: Samples, chart: Chart, names: tuple[str, ...], margin: float, seed: int
 ) -> tuple[tuple[int, ...], Array, Array]:
-    """Directions along which the function does not change: columns, others, and what is left."""
-    n = len(names)
+    """Directions along which the function does not change: columns, others, and what is left.
+
+    That it ignores a direction is believed only where nothing but noise is seen along it.
+    """
+    limits, n = ProposingThresholds.now(), len(names)
     nothing = np.zeros((0, n))
     if samples.normals.shape[1]:
         return (), nothing, nothing  # off the surface nothing is known
     weights = samples.weights(chart)[:, None, None]
     slopes = [jacobian @ chart.lift * weights for jacobian in samples.jacobians]
-    floor = 1e-13 if samples.exact else 1e-20
-    found = null_spaces(
-        *slopes, margin=margin, floor=floor, largest_ratio=_CERTAINLY_NOISE, seed=seed
-    )
-    space = next((s for s in found if s.exact and s.error <= _SHARP), None)
+    least, ratio = samples.floor, limits.only_noise
+    found = null_spaces(*slopes, margin=margin, floor=least, largest_ratio=ratio, seed=seed)
+    space = next((s for s in found if s.exact and s.error <= limits.sharp_direction), None)
     if space is None:
         return (), nothing, nothing
     scale = np.diag(chart.lift)
-    error = max(space.error, 1e-7)
+    error = max(space.error, limits.finest_estimate)
     still = simple_subspace(space.basis, error, scale)
     frame = np.linalg.qr((still / scale).T)[0].T
     inside = np.linalg.norm(frame, axis=0)
@@ -66,7 +63,8 @@ def is_ignorable(fit: SmoothFit, x: Array, ignored: tuple[int, ...], along: Arra
     with torch.no_grad():
         before, after = (fit(torch.as_tensor(rows)) for rows in (x, held))
     change = float((after - before).square().sum())
-    return change <= _IGNORABLE * float((before - before.mean(0)).square().sum())
+    most = ProposingThresholds.now().ignorable_change
+    return change <= most * float((before - before.mean(0)).square().sum())
 
 
 def _is_among(row: Array, columns: tuple[int, ...]) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import expm
 
-from isotropy.discovery.proposing.generators._spans import Array, moved_span, rows_of
-
-_STEPS = 12
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+from isotropy.discovery.proposing.generators._closure import Array, moved_span, rows_of
 
 
 def nearest_conjugate(algebra: Array, target: Array, *, affine: bool = False) -> Array:
@@ -25,7 +24,7 @@ def nearest_conjugate(algebra: Array, target: Array, *, affine: bool = False) ->
     d = algebra.shape[1]
     best, size = algebra, _squared_sines(algebra, target)
     damping = 1.0
-    for _ in range(_STEPS):
+    for _ in range(ProposingThresholds.now().conjugate_steps):
         step = _step(best, target, damping * size, d * d - d if affine else d * d)
         length = np.linalg.norm(step, 2)
         trial = moved_span(expm(step / max(1.0, 2.0 * length)), best)

@@ -7,20 +7,19 @@ from itertools import combinations
 
 import numpy as np
 
-from isotropy.discovery.proposing.generators._closure import closure_error
-from isotropy.discovery.proposing.generators._simple_numbers import echelon, heights, rounded
-from isotropy.discovery.proposing.generators._spans import (
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+from isotropy.discovery.proposing.generators._closure import (
+    ROUNDED,
     Array,
+    closure_error,
     invariant_forms,
     largest_sine,
     moved_span,
     rows_of,
 )
+from isotropy.discovery.proposing.generators._simple_numbers import echelon, heights, rounded
 from isotropy.discovery.proposing.generators._toral_algebras import has_simple_weights
 from isotropy.groups import Group, Identity, identify, orthonormal_span
-
-_EXACT = 1e-10
-_NICE_AT_ONCE = 2  # height up to which an estimate is rounded before its structure is known
 
 
 def identity_of(algebra: Array) -> Identity:
@@ -42,8 +41,9 @@ def rounded_at_once(target: Array, frame: Array, error: float) -> Array | None:
     Returns:
         An orthonormal basis in the coordinates of the estimate, or None.
     """
+    highest = ProposingThresholds.now().rounded_at_once
     for height in heights(error):
-        if height > _NICE_AT_ONCE:
+        if height > highest:
             return None
         found = _rounded(target, target, frame, height, error)
         if found is not None and has_simple_weights(_centre(found)):
@@ -80,7 +80,7 @@ def _rounded(
     simple = rounded(echelon(rows, (sizes[None] / sizes[:, None]).ravel()), height)
     found = orthonormal_span(back @ simple.reshape(algebra.shape) @ frame, 0.0)
     near = largest_sine(target, found) <= error
-    return found if near and closure_error(found) < _EXACT else None
+    return found if near and closure_error(found) < ROUNDED else None
 
 
 def _centre(algebra: Array) -> Array:

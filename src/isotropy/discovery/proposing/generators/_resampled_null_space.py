@@ -19,22 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh, subspace_angles
 
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+
 Array = NDArray[Any]
 
-# of the generalised eigenvalues: what noise and a common bias of both estimates may reach, and
-# how much larger the next must be, at least, in most resamplings
-LARGEST_RATIO = 12.0
-_SMALLEST_GAP = 3.0
-# below one is noise as much as one is
-_LEAST_RATIO = 0.5
-# of the eigenvalues of T, relative to those of an unrelated direction: none of M, but rounding
+# floating point: eigenvalues of T, relative to those of an unrelated direction, with none of M
 _ZERO = 1e-6
-# of the eigenvalues of T: how much larger the next must be for a symmetry that is not exact
-_SMALLEST_DROP = 8.0
-_RESAMPLINGS = 24
-_PARTS, _MANY = 40, 400
-_QUANTILE = 0.1
-_SHRINK = 0.02
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +62,7 @@ def null_spaces(
     margin: float,
     floor: float = 1e-20,
     usual: float | None = None,
-    largest_ratio: float = LARGEST_RATIO,
+    largest_ratio: float | None = None,
     seed: int = 0,
 ) -> list[NullSpace]:
     """Null spaces that stand out: one as exact as the noise tells, and one that is only small.
@@ -85,8 +75,8 @@ def null_spaces(
         floor: The least relative noise to reckon with.
         usual: The mean square of M θ to expect of a direction that has nothing to do with M; by
             default what M has on average. With it all of the space can be null.
-        largest_ratio: What a ratio may be in an exact null space. More than one: a bias that both
-            estimates share is not in their difference.
+        largest_ratio: What a ratio may be in an exact null space; 12 if not given. More than one: a
+            bias that both estimates share is not in their difference.
         seed: Of the resampling.
 
     Returns:
@@ -99,6 +89,8 @@ def null_spaces(
         >>> null_spaces(*noisy, margin=0.05)[0].dimension
         3
     """
+    limits = ProposingThresholds.now()
+    largest_ratio = limits.noise_and_bias if largest_ratio is None else largest_ratio
     a, b = (m.reshape(len(m), -1, m.shape[-1]) for m in (first, second))
     unknowns = a.shape[-1]
     parts = _grams(a, b)
@@ -112,7 +104,7 @@ def null_spaces(
     energy = np.sqrt(np.maximum(energies, 0.0) / max(mean, 1e-300))
     rng = np.random.default_rng(seed)
     drawn = []
-    for _ in range(_RESAMPLINGS):
+    for _ in range(limits.resamplings):
         t, s = parts[:, rng.integers(parts.shape[1], size=parts.shape[1])].mean(1)
         drawn.append((_ratios(t, s, floor * unit)[0], np.linalg.eigvalsh(t)))
     found: list[NullSpace] = []
@@ -129,12 +121,12 @@ def null_spaces(
         return found
     gaps = _gaps([r for r, _ in drawn])
     allowed = ratios[:-1] <= largest_ratio
-    dimension, gap = _steepest(gaps, allowed, _SMALLEST_GAP)
+    dimension, gap = _steepest(gaps, allowed, limits.smallest_gap)
     consider(dimension, _orthonormal(directions[:, :dimension]).T, gap, True)
     drops = _gaps([e for _, e in drawn])
     small = energies[:-1] <= margin * mean
     small[:dimension] = False  # beyond what is exact
-    wide, drop = _steepest(drops, small, _SMALLEST_DROP)
+    wide, drop = _steepest(drops, small, limits.smallest_drop)
     if wide > dimension:
         vectors = np.linalg.eigh(total)[1]
         consider(wide, vectors[:, :wide].T, drop, False)
@@ -143,8 +135,9 @@ def null_spaces(
 
 def _grams(a: Array, b: Array) -> Array:
     """T and S of as many equal parts of the samples as are resampled, ``(2, parts, p, p)``."""
-    unknowns = a.shape[-1]
-    count = min(len(a), _PARTS if unknowns <= _MANY else _PARTS // 2)
+    limits, unknowns = ProposingThresholds.now(), a.shape[-1]
+    parts = limits.resampled_parts // (1 if unknowns <= limits.many_unknowns else 2)
+    count = min(len(a), parts)
     grams = np.empty((2, count, unknowns, unknowns))
     for at, rows in enumerate(np.array_split(np.arange(len(a)), count)):
         for which, m in enumerate((a[rows] + b[rows], a[rows] - b[rows])):
@@ -154,16 +147,18 @@ def _grams(a: Array, b: Array) -> Array:
 
 
 def _ratios(total: Array, noise: Array, floor: float) -> tuple[Array, Array]:
-    unknowns = len(total)
-    even = _SHRINK * np.trace(noise) / unknowns + floor
-    values, vectors = eigh(total, (1 - _SHRINK) * noise + even * np.eye(unknowns))
-    return np.maximum(values, _LEAST_RATIO), vectors
+    limits, unknowns = ProposingThresholds.now(), len(total)
+    even = limits.evened_noise * np.trace(noise) / unknowns + floor
+    evened = (1 - limits.evened_noise) * noise + even * np.eye(unknowns)
+    values, vectors = eigh(total, evened)
+    return np.maximum(values, limits.least_ratio), vectors
 
 
 def _gaps(resampled: list[Array]) -> Array:
     """For each k the rise from the k-th value to the next that almost all resamplings have."""
+    share = ProposingThresholds.now().gap_quantile
     logs = np.log(np.maximum(np.stack(resampled), 1e-300))
-    gaps: Array = np.exp(np.quantile(np.diff(logs, axis=1), _QUANTILE, axis=0))
+    gaps: Array = np.exp(np.quantile(np.diff(logs, axis=1), share, axis=0))
     return gaps
 
 

@@ -8,9 +8,8 @@ from math import gcd
 import numpy as np
 from scipy.linalg import qr
 
-from isotropy.discovery.proposing.generators._spans import Array
-
-_GREATEST = 12
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+from isotropy.discovery.proposing.generators._closure import Array
 
 
 def fractions(height: int) -> Array:
@@ -31,7 +30,7 @@ def heights(error: float) -> Iterator[int]:
     Fractions of a height lie about 1/height² apart: nearer to each other than the error, any number
     is one of them. Zero and ±1 are always tried.
     """
-    for height in range(1, _GREATEST + 1):
+    for height in range(1, ProposingThresholds.now().largest_simple + 1):
         if height == 1 or 2.0 * error * height**2 < 1.0:
             yield height
 

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isotropy.discovery.proposing.generators._closure import closure_error
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+from isotropy.discovery.proposing.generators._closure import (
+    Array,
+    closure_error,
+    largest_sine,
+    rows_of,
+)
 from isotropy.discovery.proposing.generators._describe import (
     catalogue_algebra,
     in_standard_position,
@@ -17,12 +23,10 @@ from isotropy.discovery.proposing.generators._describe import (
 from isotropy.discovery.proposing.generators._exact_near import exact_near
 from isotropy.discovery.proposing.generators._nice_frame import identity_of
 from isotropy.discovery.proposing.generators._simple_numbers import simplest_basis
-from isotropy.discovery.proposing.generators._spans import Array, largest_sine, rows_of
 from isotropy.groups import orthonormal_span
 
-_SLACK = 1.25  # the error is itself an estimate
-_ROUNDING = 1e-9
-_INDEPENDENT = 1e-7
+# floating point: sines between equal spaces, and singular values of what is dependent
+_ROUNDING, _DEPENDENT = 1e-9, 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,7 +193,7 @@ def checked_error(error: float) -> float:
     """
     if not 0.0 <= error < 1.0:
         raise ValueError(f"expected an error of at least 0 and less than 1, got {error!r:.80}")
-    return _SLACK * float(error) + _ROUNDING
+    return ProposingThresholds.now().snap_slack * float(error) + _ROUNDING
 
 
 def independent(matrices: Array) -> Array:
@@ -199,7 +203,7 @@ def independent(matrices: Array) -> Array:
         ValueError: If they are not.
     """
     norms = np.linalg.norm(matrices, axis=(1, 2), keepdims=True)
-    span = orthonormal_span(matrices / np.where(norms > 0, norms, 1.0), _INDEPENDENT)
+    span = orthonormal_span(matrices / np.where(norms > 0, norms, 1.0), _DEPENDENT)
     if len(span) < len(matrices) or not norms.all():
         raise ValueError(
             f"expected independent matrices, got {len(matrices)} that span "

@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from isotropy.discovery.proposing.generators._affine_structure import affine_near
-from isotropy.discovery.proposing.generators._closure import closed_near, may_be_closed
+from isotropy.discovery.proposing.generators._closure import (
+    Array,
+    closed_near,
+    largest_sine,
+    may_be_closed,
+    null_space,
+    rows_of,
+)
 from isotropy.discovery.proposing.generators._describe import (
     group_title,
     superscript,
@@ -27,7 +34,6 @@ from isotropy.discovery.proposing.generators._snap import (
     independent,
     snapped,
 )
-from isotropy.discovery.proposing.generators._spans import Array, largest_sine, null_space, rows_of
 from isotropy.groups import orthonormal_span
 
 

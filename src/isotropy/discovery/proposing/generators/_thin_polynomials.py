@@ -8,25 +8,97 @@ c² for their mean |∇c|² are eigenvectors of
 with m the centred monomials and Σ the variances of the errors of one input (Taubin 1991, IEEE
 TPAMI 13(11), there with Σ = 1): λ is about one if errors alone keep c from zero. Strongly
 correlated columns, whose squared difference is small, do not make λ small.
+
+Polynomials as people write them: few terms, whole numbers, and a constant with its digits.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+
+
+def tidied(x: Array, errors: Array, terms: IntArray, coefficients: Array) -> Array:
+    """Coefficients with zeros and small whole numbers where the samples do not speak against it.
+
+    Returns:
+        Coefficients, the first of which is not negative.
+    """
+    limits = ProposingThresholds.now()
+    unit = np.sqrt((x**2).mean(0))
+    unit[unit == 0.0] = 1.0
+    x, errors = x / unit, errors / unit
+    size = np.append(unit, 1.0)[terms].prod(1)
+    scaled = coefficients * size
+    allowed = limits.tidy_slack * distance(x, errors, terms, scaled) + 1e-3
+    # a product that is zero on all samples is worth as much as its gradient is
+    worth = np.abs(scaled) * np.sqrt(np.diag(gradient_gram(x, errors * sample_weights(x), terms)))
+    scaled = np.where(worth > 1e-9 * worth.max(), scaled, 0.0)
+    for threshold in limits.tidy_shares:
+        support = worth >= threshold * worth.max()
+        fewer = np.zeros(len(terms))
+        fewer[support] = thin_polynomials(x, errors, terms[support])[0][0]
+        cosine = abs(fewer @ scaled) / (np.linalg.norm(fewer) * np.linalg.norm(scaled))
+        if cosine > limits.tidy_cosine and distance(x, errors, terms, fewer) <= allowed:
+            scaled = fewer
+            break
+    in_units: Array = scaled / size
+    in_units = in_units / in_units[np.flatnonzero(in_units)[0]]
+    for greatest in range(1, limits.largest_simple + 1):
+        simple = [Fraction(value).limit_denominator(greatest) for value in in_units]
+        whole = math.lcm(*(fraction.denominator for fraction in simple))
+        rounded = np.array([float(fraction * whole) for fraction in simple])
+        if whole <= limits.largest_whole and distance(x, errors, terms, rounded * size) <= allowed:
+            return rounded
+    return in_units
+
+
+def polynomial_words(terms: IntArray, coefficients: Array, names: Sequence[str]) -> str:
+    """A polynomial as people write it.
+
+    Example:
+        >>> terms = np.array([[0, 0], [0, 1], [1, -1]])
+        >>> polynomial_words(terms, np.array([1.0, -2.0, 0.5]), ["x", "y"])
+        'x² − 2 x·y + 0.5 y'
+    """
+    text = ""
+    for (i, j), value in zip(terms, coefficients, strict=True):
+        if value == 0.0:
+            continue
+        name = f"{names[i]}²" if i == j else names[i] if j < 0 else f"{names[i]}·{names[j]}"
+        number = f"{abs(value):.4g}"
+        sign = ("−" if value < 0 else "") if not text else (" − " if value < 0 else " + ")
+        text += sign + (name if number == "1" else f"{number} {name}")
+    return text
+
+
+def constant_words(x: Array, errors: Array, terms: IntArray, coefficients: Array) -> str:
+    """The value of a polynomial on samples, with the digits they tell."""
+    quadratic, linear = as_matrices(terms, coefficients, x.shape[1])
+    curved = x @ quadratic
+    values = (curved * x).sum(1) + x @ linear
+    variance = ((2.0 * curved + linear) ** 2 * errors**2).sum(1)
+    weights = 1.0 / (variance + 0.01 * variance.mean() + 1e-300)
+    weights /= weights.sum()
+    value = float(weights @ values)
+    error = math.sqrt(float(weights**2 @ (values - value) ** 2))
+    error += 1e-12 * float(np.abs(term_values(x, terms) * coefficients).sum(1).mean())
+    if abs(value) <= ProposingThresholds.now().constraint_errors * error:
+        return "0"
+    digits = 1 + math.floor(math.log10(abs(value))) - math.floor(math.log10(error))
+    sign = "−" if value < 0 else ""
+    return f"{sign}{abs(value):.{min(4, max(1, digits - 1))}g}"
+
+
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-SAMPLES_PER_TERM = 3
-TOLERANCE = 1e-3  # of the spread of a column: thinner than this, data do not tell a gradient
-_COARSEST = 0.01  # of the spread: rounding to fewer digits explains nothing
-_WITHIN = 3.0  # errors, of which a constraint may be off
-_GAP = 5.0  # by which the next best polynomial must be further off
-_ROWS = 4096  # more tell no more
 
 
 def thin_polynomials(
@@ -64,18 +136,18 @@ def linear_relations(u: Array, errors: Array, groups: int = 1) -> tuple[Array, I
     Returns:
         Rows (m, d), and the column that is one in each row and zero in the others, (m,).
     """
-    samples, d = u.shape
+    limits, (samples, d) = ProposingThresholds.now(), u.shape
     terms = monomials(np.arange(d), "linear")
     if d == 0:
         return np.zeros((0, 0)), np.zeros(0, np.int64)
-    if samples >= SAMPLES_PER_TERM * d:
+    if samples >= limits.samples_per_term * d:
         rows, distances = thin_polynomials(u, errors, terms, groups)
-        rows = rows[distances <= _WITHIN]
+        rows = rows[distances <= limits.constraint_errors]
     else:  # too few to see combinations
         alone = [
             thin_polynomials(u[:, [i]], errors[:, [i]], terms[:1], groups)[1][0] for i in range(d)
         ]
-        rows = np.eye(d)[np.array(alone) <= _WITHIN]
+        rows = np.eye(d)[np.array(alone) <= limits.constraint_errors]
     # the later columns are more often computed from others
     preference: Array = np.linspace(1.0, 1.5, d)
     return echelon_rows(rows, preference)
@@ -94,8 +166,9 @@ def echelon_rows(rows: Array, weights: Array, tolerance: float = 1e-9) -> tuple[
 
 def clear_count(distances: Array) -> int:
     """How many of the least distances are small and clearly less than the next."""
-    count = int((distances <= _WITHIN).sum())
-    while count and count < len(distances) and distances[count] < _GAP * distances[count - 1]:
+    limits = ProposingThresholds.now()
+    count, gap = int((distances <= limits.constraint_errors).sum()), limits.constraint_gap
+    while count and count < len(distances) and distances[count] < gap * distances[count - 1]:
         count -= 1
     return count
 
@@ -105,7 +178,7 @@ def clear_count(distances: Array) -> int:
 
 def spaced_rows(count: int) -> slice:
     """At most a few thousand evenly spaced rows."""
-    return slice(None, None, max(1, math.ceil(count / _ROWS)))
+    return slice(None, None, max(1, math.ceil(count / ProposingThresholds.now().constraint_rows)))
 
 
 def column_spread(x: Array) -> Array:
@@ -115,13 +188,17 @@ def column_spread(x: Array) -> Array:
     value have a small part of their mean absolute deviation.
     """
     away = np.abs(x - np.median(x, axis=0))
-    spread: Array = np.maximum(1.4826 * np.median(away, axis=0), _COARSEST * away.mean(0))
+    least = ProposingThresholds.now().coarsest_rounding * away.mean(0)
+    spread: Array = np.maximum(1.4826 * np.median(away, axis=0), least)
     return spread
 
 
-def value_errors(rounding: Array, spread: Array, tolerance: float = TOLERANCE) -> Array:
+def value_errors(rounding: Array, spread: Array, tolerance: float | None = None) -> Array:
     """The error to allow for each value: rounding, no more than some and no less than some."""
-    allowed: Array = np.clip(rounding, tolerance / _WITHIN * spread, _COARSEST * spread)
+    limits = ProposingThresholds.now()
+    thin = limits.thin_spread if tolerance is None else tolerance
+    least = thin / limits.constraint_errors * spread
+    allowed: Array = np.clip(rounding, least, limits.coarsest_rounding * spread)
     return allowed
 
 

@@ -4,6 +4,11 @@ Commuting matrices Z_j act on a common generalised eigenspace by one number each
 algebras are not rigid: any weights near the estimated ones give an algebra as exact. A rotation is
 distinguished from a slow spiral only by the simplicity of (0, 1) beside (0.02, 1), so weights
 become fractions with small numerators and denominators where the error allows.
+
+The nearest Lie algebra with a centre: a semisimple ideal, and the centre with simple weights.
+
+The semisimple part is rigid and found by closing it under brackets; the centre lies in what
+commutes with it and is found by its weights. The sum is exact by construction.
 """
 
 from __future__ import annotations
@@ -15,12 +20,19 @@ import numpy as np
 from scipy.linalg import schur
 from scipy.sparse.csgraph import connected_components
 
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+from isotropy.discovery.proposing.generators._closure import (
+    Array,
+    closed_near,
+    commutant,
+    largest_sine,
+    rows_of,
+)
+from isotropy.discovery.proposing.generators._nearest_conjugate import nearest_conjugate
 from isotropy.discovery.proposing.generators._simple_numbers import echelon, heights, rounded
-from isotropy.discovery.proposing.generators._spans import Array
 from isotropy.groups import orthonormal_span
 
-_DRAWS = 3
-_SAME = 1e-10  # relative distance of eigenvalues that are equal but for rounding
+_SAME = 1e-10  # floating point: relative distance of eigenvalues that are equal
 
 
 @dataclass(frozen=True)
@@ -113,19 +125,23 @@ def toral_candidates(matrices: Array, error: float) -> Iterator[Array]:
         the splittings from the coarsest on; then with those of the smallest weights zero that the
         error cannot tell from it; then with the weights as they are.
     """
+    limits = ProposingThresholds.now()
     splittings = []
     # eigenvalues of one combination may lie near each other by accident
-    draws = range(1 if len(matrices) == 1 else _DRAWS)
+    draws = range(1 if len(matrices) == 1 else limits.weight_draws)
     for spaces in [spaces for seed in draws for spaces in weight_spaces(matrices, seed)]:
         weights = spaces.weights(matrices)
         singular = np.linalg.svd(weights, compute_uv=False)
-        if weights.shape[1] >= len(weights) and singular[-1] > 0.05 * singular[0]:
+        if (
+            weights.shape[1] >= len(weights)
+            and singular[-1] > limits.independent_weights * singular[0]
+        ):
             splittings.append((spaces, echelon(weights)))
     for height in heights(error):
         for spaces, weights in splittings:
             yield orthonormal_span(spaces.matrices(rounded(weights, height)), 0.0)
     for spaces, weights in splittings:
-        zeros = np.where(np.abs(weights) < 3.0 * error, 0.0, weights)
+        zeros = np.where(np.abs(weights) < limits.zero_weight * error, 0.0, weights)
         yield orthonormal_span(spaces.matrices(zeros), 0.0)
     for spaces, weights in splittings:
         yield orthonormal_span(spaces.matrices(weights), 0.0)
@@ -157,3 +173,67 @@ def has_simple_weights(matrices: Array) -> bool:
         reduced = echelon(basis)
         return any(np.abs(rounded(reduced, h) - reduced).max() < 1e-6 for h in heights(1e-6))
     return False
+
+
+def reductive_near(target: Array, error: float) -> Array | None:
+    """An orthonormal basis of the simplest reductive, not semisimple algebra near a span.
+
+    Args:
+        target: An orthonormal basis of the estimate, of shape (D, d, d).
+        error: The greatest sine of a principal angle from it.
+    """
+    limits = ProposingThresholds.now()
+    hopeless = min(limits.hopeless_sine, limits.conjugated_sine * error)
+    for semisimple, rest in _ideals(target):
+        for centre in toral_candidates(rest, error):
+            whole = orthonormal_span(np.concatenate([semisimple, centre]), 1e-9)
+            if len(whole) < len(target) or largest_sine(target, whole) > hopeless:
+                continue
+            found = nearest_conjugate(whole, target)
+            if largest_sine(target, found) <= error:
+                return found
+    return None
+
+
+def _ideals(target: Array) -> Iterator[tuple[Array, Array]]:
+    """Exact semisimple algebras near a part of the span, and a basis of the rest.
+
+    The derived algebra is spanned by the brackets: its dimension is where their singular values
+    fall most, among the dimensions that semisimple algebras have.
+    """
+    limits, count = ProposingThresholds.now(), len(target)
+    commutators = target[:, None] @ target[None] - target[None] @ target[:, None]
+    constants = np.tensordot(commutators, target, ((2, 3), (1, 2))).reshape(-1, count)
+    _, values, directions = np.linalg.svd(constants, full_matrices=False)
+    padded = np.concatenate([[1.0], values])
+    drops = {s: padded[s + 1] / max(padded[s], 1e-300) for s in range(count)}
+    least = limits.bracket_drop
+    possible = [s for s in drops if (s in (0, 3, 6) or s >= 8) and drops[s] < least]
+    for size in sorted(possible, key=lambda s: drops[s])[: limits.semisimple_tried]:
+        derived = np.tensordot(directions[:size], target, 1)
+        semisimple = closed_near(derived) if size else derived
+        if semisimple is None or not _is_semisimple(semisimple):
+            continue
+        yield semisimple, _commuting_part(semisimple, target)
+
+
+def _is_semisimple(algebra: Array) -> bool:
+    if not len(algebra):
+        return True
+    commutators = algebra[:, None] @ algebra[None] - algebra[None] @ algebra[:, None]
+    constants = np.tensordot(commutators, algebra, ((2, 3), (1, 2)))
+    killing = np.linalg.eigvalsh(np.einsum("ikl,jlk->ij", constants, constants, optimize=True))
+    return bool(np.abs(killing).min() > 1e-7 * np.abs(killing).max())
+
+
+def _commuting_part(semisimple: Array, target: Array) -> Array:
+    """The rest of the span, as matrices that exactly commute with the semisimple part."""
+    size = len(target) - len(semisimple)
+    if not len(semisimple):
+        return target
+    moves = target[:, None] @ semisimple[None] - semisimple[None] @ target[:, None]
+    _, vectors = np.linalg.eigh(rows_of(moves) @ rows_of(moves).T)
+    rest = np.tensordot(vectors[:, :size].T, target, 1)
+    basis = rows_of(commutant(semisimple))
+    projected: Array = (rows_of(rest) @ basis.T @ basis).reshape(rest.shape)
+    return projected

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.generators._action_class import Output, action_class
 from isotropy.discovery.proposing.generators._algebras import ClassResult, Samples
 from isotropy.discovery.proposing.generators._charts import Array, Chart
@@ -14,10 +15,7 @@ from isotropy.discovery.proposing.generators._resampled_null_space import NullSp
 from isotropy.discovery.proposing.generators._snap import snap
 from isotropy.discovery.proposing.generators._snap_affine import snap_affine
 
-_WIDEST = 8
-# of what an unrelated direction changes: the most that a symmetry may, one by one and on average
-_MOST, _MOST_ON_AVERAGE = 0.2, 0.1
-_EXACT = 1e-6
+_EXACT = 1e-6  # floating point: the error of matrices that are exact
 
 
 @dataclass(frozen=True)
@@ -79,14 +77,14 @@ def seems_to_hold(samples: Samples, chart: Chart, output: Output, action: UsualA
     both = np.einsum("Nmp,Nmp,N->p", first, second, weights**2)
     if not bool((usual > 0).all()):
         return False
-    shares = both / usual
-    return bool(shares.max() <= _MOST and shares.mean() <= _MOST_ON_AVERAGE)
+    shares, limits = both / usual, ProposingThresholds.now()
+    return bool(shares.max() <= limits.usual_change and shares.mean() <= limits.usual_mean_change)
 
 
 def usual_result(chart: Chart, output: Output, action: UsualAction) -> ClassResult | None:
     """The action as a result of a search, or None where columns have different scales."""
     d = len(chart.scale)
-    if d > _WIDEST or not np.allclose(chart.scale, chart.scale[0]):
+    if d > ProposingThresholds.now().widest_rotated or not np.allclose(chart.scale, chart.scale[0]):
         return None
     basis = action.generators()
     if action.shifts:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from isotropy.discovery.predictors._invariant_predictor import invariant_features, seen_blocks
 from isotropy.discovery.predictors._smooth_fit import SmoothFit
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.generators._action_class import Output
 from isotropy.discovery.proposing.generators._algebras import ClassResult, Samples
-from isotropy.discovery.proposing.generators._charts import Array, chart_of_columns
+from isotropy.discovery.proposing.generators._charts import (
+    Array,
+    chart_of_columns,
+    ways_outputs_move,
+)
 from isotropy.discovery.proposing.generators._column_blocks import ColumnBlocks
 from isotropy.discovery.proposing.generators._usual_actions import (
     seems_to_hold,
     usual_actions,
     usual_result,
 )
-from isotropy.discovery.proposing.generators._where_to_look import ways_outputs_move
 from isotropy.discovery.reading._task_data import TaskData
-
-_WIDEST_ROTATED = 8
-# invariants of a usual action speak for it where they leave so much less than the fit
-_BETTER_FIT = 0.9
-# a fit that leaves more has nothing to say
-NOTHING = 0.9
 
 
 def usual_results(
@@ -35,6 +33,7 @@ def usual_results(
     affine: bool,
 ) -> list[ClassResult]:
     """Rotations and boosts that the fit does not speak against, or whose invariants fit better."""
+    limits = ProposingThresholds.now()
     ways = [given] if given is not None else seen_blocks(data)
     suggested = given is not None or data.arrangement.channels > 1
     charts = [
@@ -47,7 +46,7 @@ def usual_results(
         )
         for blocks in ways
     ]
-    if 2 <= x.shape[1] <= _WIDEST_ROTATED and given is None:
+    if 2 <= x.shape[1] <= limits.widest_rotated and given is None:
         every = (tuple(range(x.shape[1])),)
         charts.append(chart_of_columns(x, every, names, "one action on all columns"))
     found: list[ClassResult] = []
@@ -55,13 +54,13 @@ def usual_results(
         for kind in ways_outputs_move(output, data, len(chart.scale)):
             shifts = affine and kind == "invariant" and len(chart.blocks) > 2
             for action in usual_actions(len(chart.scale), shifts=shifts):
-                if kind == "free" or fit.unexplained > NOTHING:
+                if kind == "free" or fit.unexplained > limits.nothing_learned:
                     continue
                 if seems_to_hold(samples, chart, kind, action):
                     found += filter(None, [usual_result(chart, kind, action)])
                     break
     best = invariant_features(data) if output in (None, "invariant") else None
-    if best is not None and best[1] < _BETTER_FIT * fit.unexplained:
+    if best is not None and best[1] < limits.better_invariants * fit.unexplained:
         blocks, action = best[0].blocks, best[0].action
         there = [chart for chart in charts if chart.columns == blocks.columns]
         made = [usual_result(chart, "invariant", action) for chart in there]

@@ -9,12 +9,8 @@ from math import inf, log
 import numpy as np
 from scipy.special import gammaln
 
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.naming._pair_group import PairGroup, Permutation, symmetric
-
-# how probable it is, of a natural group, that it moves positions one by one
-_PLAIN = 0.8
-# of more columns blocks are not looked for
-_WIDEST = 64
 
 
 def log_conjugates(
@@ -45,8 +41,12 @@ def log_natural(group: PairGroup) -> float:
         >>> log_natural(everything) < log(10)
         True
     """
+    limits = ProposingThresholds.now()
     n, m = group.inputs, group.outputs
-    for share, groups in ((_PLAIN, plain_groups(n, m)), (1 - _PLAIN, block_groups(n, m))):
+    for share, groups in (
+        (limits.plain_share, plain_groups(n, m)),
+        (1 - limits.plain_share, block_groups(n, m)),
+    ):
         if any(group.equals(known) for known in groups):
             return log(len(groups) / share)
     return inf
@@ -89,7 +89,7 @@ def block_groups(n: int, m: int) -> tuple[PairGroup, ...]:
         >>> [group.order for group in block_groups(6, 1)]
         [8, 6, 6, 2, 2]
     """
-    if n > _WIDEST:
+    if n > ProposingThresholds.now().widest_blocks:
         return ()
     groups = []
     for k in range(n, 1, -1):

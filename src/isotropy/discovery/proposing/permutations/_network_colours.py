@@ -11,18 +11,11 @@ from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from torch import Tensor
 
-from isotropy.discovery.reading._arrangement import Arrangement
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+from isotropy.discovery.reading._task_data import Arrangement
 from isotropy.naming._automorphisms import automorphisms
 from isotropy.naming._pair_group import PairGroup, symmetric
 from isotropy.sharing._partition_search import cluster_values
-
-# how much larger than their sampling errors the errors of fitted gradients may be, squared
-_COARSER = (4.0, 16.0, 64.0, 256.0)
-_MOST_ROWS = 256
-_MOST_POSITIONS = 64
-_MOST_SWAPPED = 32
-# that may count as equal, the largest first; two unrelated positions cost a quarter
-_SWAP_COSTS = (0.06, 0.03, 0.01)
 
 
 def swap_symmetries(
@@ -35,14 +28,15 @@ def swap_symmetries(
             ``outputs``, whether outputs are swapped along.
         arrangement: Positions of inputs and outputs.
     """
+    limits = ProposingThresholds.now()
     n, m = arrangement.inputs, arrangement.outputs
-    if not 2 < n <= _MOST_SWAPPED:
+    if not 2 < n <= limits.swapped_positions:
         return
     for both in [False, True] if m == n and not arrangement.fixed_outputs else [False]:
         apart = squareform(np.maximum(costs(outputs=both), 0.0), checks=False)
         tree = linkage(apart, "complete")
         seen: list[set[frozenset[int]]] = []
-        for cost in _SWAP_COSTS:
+        for cost in limits.equal_swaps:
             labels = fcluster(tree, cost, "distance")
             blocks = [np.flatnonzero(labels == label).tolist() for label in np.unique(labels)]
             kinds = {frozenset(block) for block in blocks if len(block) > 1}
@@ -60,10 +54,11 @@ def gradient_symmetries(
     Where inputs are distributed equally at all positions of an orbit, E[∂_i f · ∂_j f] is equal
     along orbits of pairs (i, j), and E[J_ij], E[J_ij²] along those of (output, input).
     """
+    limits = ProposingThresholds.now()
     n, m = arrangement.inputs, arrangement.outputs
-    if n > _MOST_POSITIONS:
+    if n > limits.gradient_positions:
         return
-    rows = x[:_MOST_ROWS].double()
+    rows = x[: limits.gradient_rows].double()
 
     def one(row: Tensor) -> Tensor:
         return predict(row[None])[0].double()
@@ -78,7 +73,7 @@ def gradient_symmetries(
     first = blocks.sum((1, 3))
     second = blocks.square().sum((1, 3))
     seen: list[PairGroup] = []
-    for times in _COARSER:
+    for times in limits.coarser_gradients:
         if alone:
             found = automorphisms(
                 _classes(inner, times),

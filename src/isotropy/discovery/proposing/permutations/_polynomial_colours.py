@@ -14,9 +14,10 @@ from torch import Tensor
 
 from isotropy._run import ProgressCallback
 from isotropy.discovery.predictors._free_predictor import quadratic_terms
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.permutations._natural_groups import log_conjugates, log_natural
-from isotropy.discovery.proposing.permutations._random_costs import chance_of_cost
-from isotropy.discovery.reading._arrangement import Arrangement
+from isotropy.discovery.proposing.permutations._screening import chance_of_cost
+from isotropy.discovery.reading._task_data import Arrangement
 from isotropy.naming._automorphisms import automorphisms
 from isotropy.naming._pair_group import Pair, PairGroup
 from isotropy.sharing._least_squares import LeastSquares
@@ -24,17 +25,6 @@ from isotropy.sharing._partition_evidence import PartitionEvidence
 from isotropy.sharing._partition_search import cluster_values
 
 Labels = NDArray[np.int64]
-
-# coefficients are distinguished at the noise that the data show, and at this many times it
-_COARSER = (1.0, 4.0, 16.0)
-_ROUNDING = 3.0
-_MOST_TERMS = 600
-_MOST_COEFFICIENTS = 4000
-_SPARE_ROWS = 10
-# the chance of a coincidence that is let through
-_CHANCE = 0.05
-# widths of the coefficients, in their own size; the least is the root of the usual margin
-_WIDTHS = (0.22, 0.35, 0.5, 0.7, 1.0, 1.4)
 
 
 class PolynomialColours:
@@ -70,14 +60,18 @@ class PolynomialColours:
         *,
         progress: ProgressCallback | None = None,
     ) -> None:
+        limits = ProposingThresholds.now()
         self.arrangement = arrangement
         terms = self._terms = _Terms(x, arrangement, degree)
         outputs = arrangement.outputs * arrangement.output_channels
-        if terms.count > _MOST_TERMS or terms.count * outputs > _MOST_COEFFICIENTS:
+        if (
+            terms.count > limits.coloured_terms
+            or terms.count * outputs > limits.coloured_coefficients
+        ):
             raise CannotFit(
                 f"{terms.count} terms of degree {degree} in {outputs} outputs, too many"
             )
-        if len(x) < terms.count + _SPARE_ROWS:
+        if len(x) < terms.count + limits.spare_rows:
             raise CannotFit(f"{len(x)} rows for {terms.count} terms of degree {degree}")
         targets = _scaled(y, arrangement.output_channels)
         middle, means = terms.values.mean(0), targets.mean(0)
@@ -101,7 +95,7 @@ class PolynomialColours:
     def groups(self) -> Iterator[PairGroup]:
         """Automorphism groups, of coefficients distinguished finely and then more coarsely."""
         seen: list[PairGroup] = []
-        for times in _COARSER:
+        for times in ProposingThresholds.now().coarser_coefficients:
             labels, zero = self._labels, self._zero
             if times > 1:
                 coarse = PartitionEvidence(self._problem, noise=self._noise * times)
@@ -134,7 +128,7 @@ class PolynomialColours:
         kept = []
         for factor, part in sorted(parts, key=lambda entry: -entry[0]):
             ways = log_conjugates(part, int((~taken).sum()), int((~taken_out).sum()))
-            if ways - factor <= log(_CHANCE):
+            if ways - factor <= log(ProposingThresholds.now().coincidence):
                 kept.append(part)
                 moved_in, moved_out = part.moved()
                 taken[moved_in] = taken_out[moved_out] = True
@@ -194,7 +188,7 @@ class PolynomialColours:
             self._evidence.drawn(labels, mean, size * width)
             - self._evidence.drawn(apart, mean, size * width)
             for mean in (0.0, middle)
-            for width in _WIDTHS
+            for width in ProposingThresholds.now().coefficient_widths
         )
 
     def _orbit_blocks(self, group: PairGroup) -> Labels:
@@ -278,7 +272,9 @@ def _with_zero(evidence: PartitionEvidence, labels: Labels) -> tuple[Labels, int
     """
     inner, _ = evidence.moments(labels)
     values = evidence.estimate(labels)[np.unique(labels, return_index=True)[1]]
-    small = np.abs(values) * np.sqrt(np.diagonal(inner)) < _ROUNDING
+    small = (
+        np.abs(values) * np.sqrt(np.diagonal(inner)) < ProposingThresholds.now().clear_coefficient
+    )
     sizes = np.where(small, np.bincount(labels), 0)
     zero = int(sizes.argmax()) if small.any() else -1
     dead = ~np.isfinite(evidence.variance)

@@ -1,4 +1,7 @@
-"""What symmetries cost a predictor, on rows that it was not fitted to."""
+"""What symmetries cost a predictor, on rows that it was not fitted to.
+
+What a group costs functions that have nothing to do with it: the yardstick of coincidence.
+"""
 
 from __future__ import annotations
 
@@ -8,25 +11,112 @@ from math import inf
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 from torch.nn import functional
 
 from isotropy._run import generator as make_generator
 from isotropy.discovery.predictors._free_predictor import held_out_rows, sample_losses
-from isotropy.discovery.proposing.permutations._random_costs import chance_of_cost, orbits_of_pairs
+from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.testing._average_test import average_test
 from isotropy.discovery.testing._claim_test import SMALLEST_SAMPLE, ClaimTest
 from isotropy.naming._pair_group import PairGroup
 
-_ELEMENTS = 24
-_MOST_ROWS = 600
-_HELD_OUT = 0.3
-# the least cost that a predictor can be trusted to tell from none: half of what it leaves, but no
-# less than the first of these shares and no more than the second
-_FINEST, _RESOLUTION = 1e-5, 0.01
-# of what each of many positions does on average, which is 2/n: one that does less is ignored
-_LITTLE = 0.5
+Labels = NDArray[np.int64]
+
+
+def chance_of_cost(
+    labels: Labels, gram: NDArray[np.float64], cost: float, *, draws: int | None = None
+) -> float:
+    """How often a random linear map costs so little to share.
+
+    Maps G with independent normal entries are replaced by their means over blocks; that costs
+    ‖(G − mean)x‖² of ‖Gx‖², over inputs whose second moments are given. Where inputs are
+    correlated this is little for most maps, and a small cost says nothing.
+
+    Args:
+        labels: The block of each entry, shape ``(m, n)``; −1 for entries that are zero.
+        gram: Second moments of inputs, shape ``(n, n)``.
+        cost: The share of ‖Gx‖².
+        draws: How many maps to draw, by default as many as the thresholds say; the seed is fixed.
+
+    Returns:
+        A bound on the share of maps that cost no more: what the draws show, at least
+        1/(draws + 1), or Chernoff's bound where that is less.
+
+    Example:
+        >>> chance_of_cost(np.zeros((1, 4), dtype=np.int64), np.eye(4), 1.0)
+        1.0
+        >>> chance_of_cost(np.zeros((1, 8), dtype=np.int64), np.eye(8), 0.05) < 0.01
+        True
+    """
+    live = labels >= 0
+    if not live.any():
+        return 1.0
+    _, block = np.unique(labels[live], return_inverse=True)
+    rng = np.random.default_rng(0)
+    draws = draws or ProposingThresholds.now().coincidence_draws
+    values = rng.normal(size=(draws, int(live.sum())))
+    sums = coo_matrix((np.ones(len(block)), (np.arange(len(block)), block))).tocsr()
+    means = (values @ sums) / np.bincount(block)
+    apart = _energy(values - means[:, block], live, gram)
+    whole = _energy(values, live, gram)
+    within = int((apart <= cost * whole * (1 + 1e-12)).sum())
+    shown = min(1.0, (within + 1) / (draws + 1))
+    if len(block) > ProposingThresholds.now().block_entries:
+        return shown
+    # one draw in hundreds says little of a chance in a hundred thousand, the bound holds always
+    return min(shown, _chernoff(block, live, gram, cost))
+
+
+def _chernoff(
+    block: Labels, live: NDArray[np.bool_], gram: NDArray[np.float64], cost: float
+) -> float:
+    """Chernoff's bound of P(‖(G − mean)x‖² ≤ cost · ‖Gx‖²): the least E exp(−tQ).
+
+    Q = ‖(G − mean)x‖² − cost ‖Gx‖² is a quadratic form of normal entries, with eigenvalues λ,
+    and E exp(−tQ) = Π (1 + 2tλ)^(−1/2) as long as that is finite.
+    """
+    outputs, inputs = np.nonzero(live)
+    form = gram[np.ix_(inputs, inputs)] * (outputs[:, None] == outputs)
+    same = block[:, None] == block
+    apart = np.eye(len(block)) - same / same.sum(1)
+    values = np.linalg.eigvalsh(apart @ form @ apart - cost * form)
+    smallest = 1e-12 * float(np.abs(values).max(initial=0.0))
+    if values[0] >= -smallest:
+        return 0.0 if values[0] > smallest else 1.0
+    times: NDArray[np.float64] = np.linspace(0, 1, 400)[1:-1] / (-2 * values[0])
+    bounds = -0.5 * np.log1p(2 * times[:, None] * values).sum(1)
+    return float(np.exp(min(0.0, bounds.min())))
+
+
+def orbits_of_pairs(group: PairGroup) -> Labels:
+    """The orbit of each pair of an output and an input, shape ``(m, n)``.
+
+    Example:
+        >>> shift = np.roll(np.arange(3), -1)
+        >>> orbits_of_pairs(PairGroup(((shift, shift),), 3, 3)).tolist()
+        [[0, 1, 2], [2, 0, 1], [1, 2, 0]]
+    """
+    n, m = group.inputs, group.outputs
+    cells = np.arange(n * m).reshape(m, n)
+    there = [cells[np.ix_(b, a)].ravel() for a, b in group.generators]
+    here = np.tile(cells.ravel(), len(there))
+    links = coo_matrix((np.ones(len(here)), (here, np.concatenate(there))), (n * m, n * m))
+    labels: Labels = connected_components(links, directed=False)[1].astype(np.int64)
+    return labels.reshape(m, n)
+
+
+def _energy(
+    values: NDArray[np.float64], live: NDArray[np.bool_], gram: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """‖Gx‖² for maps that are given by their live entries, shape ``(draws,)``."""
+    maps = np.zeros((len(values), *live.shape))
+    maps[:, live] = values
+    energy: NDArray[np.float64] = ((maps @ gram) * maps).sum((1, 2))
+    return energy
 
 
 class Screening:
@@ -37,13 +127,18 @@ class Screening:
     """
 
     def __init__(self, data: TaskData, margin: float, seed: int) -> None:
+        limits = ProposingThresholds.now()
         self.margin = margin
         self.rng = make_generator(seed)
         rest, held = held_out_rows(
-            len(data.x), _HELD_OUT, data.groups, self.rng, least=SMALLEST_SAMPLE
+            len(data.x),
+            limits.screening_held_out,
+            data.groups,
+            self.rng,
+            least=SMALLEST_SAMPLE,
         )
         fitted = data.rows(rest)
-        self.data = data.rows(held[:_MOST_ROWS])
+        self.data = data.rows(held[: limits.screening_rows])
         self.free = fitted.free_predictor(seed)
         self._last: tuple[PairGroup, ClaimTest] | None = None
         with torch.no_grad():
@@ -103,11 +198,12 @@ class Screening:
         Where many positions say the same, none of them is missed by itself: those that matter least
         are ignored, as long as all of them together are not missed either.
         """
+        limits = ProposingThresholds.now()
         n = self.data.arrangement.inputs
-        least = min(_RESOLUTION, _LITTLE / n)
+        least = min(limits.coarsest_cost, limits.little_used / n)
         costs = [self._cost_of_exchange([position]) for position in range(n)]
         found = sorted((p for p in range(n) if costs[p] < least), key=costs.__getitem__)
-        while len(found) > 1 and self._cost_of_exchange(found) >= _RESOLUTION:
+        while len(found) > 1 and self._cost_of_exchange(found) >= limits.coarsest_cost:
             found = found[: len(found) // 2]
         return tuple(sorted(found))
 
@@ -121,10 +217,20 @@ class Screening:
         x[:, :, at] = x[order][:, :, at]
         return self._share(self._losses(self.free.predict(x.flatten(1))))
 
-    def chance(self, group: PairGroup, ignored: tuple[int, ...], among: float) -> float:
-        """How often some group of those tried costs a random linear function as little."""
+    def chance(
+        self, group: PairGroup, ignored: tuple[int, ...], among: float, cost: float | None = None
+    ) -> float:
+        """How often some group of those tried costs a random linear function as little.
+
+        Args:
+            group: The group.
+            ignored: Positions that do not matter.
+            among: How many groups were tried, or might have been.
+            cost: As little as what; by default as the upper limit of what the group costs here.
+        """
+        limits = ProposingThresholds.now()
         a = self.data.arrangement
-        upper = self._test(group).interval[1]
+        upper = self._test(group).interval[1] if cost is None else cost
         if not upper < inf:
             return 1.0
         labels = orbits_of_pairs(group)
@@ -132,7 +238,10 @@ class Screening:
         x = self.data.x.unflatten(1, (a.channels, a.inputs)).numpy()
         x = _in_units_of_orbits(x, group.orbits()[0])
         gram = np.einsum("rci,rcj->ij", x, x)
-        finest = min(max(self.free.unexplained / 2, _FINEST), _RESOLUTION)
+        finest = min(
+            max(self.free.unexplained / 2, limits.finest_cost),
+            limits.coarsest_cost,
+        )
         share = chance_of_cost(labels, gram, max(upper, finest))
         return min(1.0, among * share)
 
@@ -146,7 +255,7 @@ class Screening:
                 self.data.x,
                 a.channels,
                 a.output_channels,
-                elements=_ELEMENTS,
+                elements=ProposingThresholds.now().screening_elements,
                 generator=self.rng,
             )
             test = average_test(
@@ -188,7 +297,7 @@ def _in_units_of_orbits(x: NDArray[np.float64], orbit: NDArray[np.int64]) -> NDA
 
 def _swap_rows(n: int) -> int:
     """All rows for few positions, fewer for many pairs of them."""
-    return int(max(60, _MOST_ROWS * min(1.0, (12 / n) ** 2)))
+    return int(max(60, ProposingThresholds.now().screening_rows * min(1.0, (12 / n) ** 2)))
 
 
 def _values(prediction: Tensor, data: TaskData) -> Tensor:

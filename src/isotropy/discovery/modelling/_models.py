@@ -1,0 +1,96 @@
+"""The models of a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from torch import nn
+
+from isotropy.discovery.modelling._soft_offer import SoftOffer
+
+
+@dataclass(frozen=True)
+class ModelComparison:
+    """A model with a symmetry and one without, fitted to the same rows, on others.
+
+    Args:
+        loss: What the losses are: "mean squared error" or "cross-entropy".
+        strict: Mean loss of the model that has the symmetry.
+        free: That of a predictor free of it.
+        constant: That of the best constant.
+        error: The standard error of strict − free, from the differences row by row.
+        samples: How many rows they were compared on.
+        fitted: How many rows they were fitted to.
+        strict_accuracy: The share of classes that the model with the symmetry gets right; None
+            for a regression.
+        free_accuracy: That of the free one.
+        curve: What both lose when fitted to fewer rows, as (rows, strict, free), fewest first;
+            empty where it was not asked for.
+
+    Example:
+        >>> report = ModelComparison("mean squared error", 0.1, 0.2, 1.0, 0.01, 300, 600)
+        >>> print(report)
+        mean squared error on 300 rows held out: with the symmetry 0.1, without 0.2, constant 1
+        >>> f"{report.saved:.3g}"
+        '0.5'
+    """
+
+    loss: str
+    strict: float
+    free: float
+    constant: float
+    error: float
+    samples: int
+    fitted: int
+    strict_accuracy: float | None = None
+    free_accuracy: float | None = None
+    curve: tuple[tuple[int, float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        curve = tuple((int(n), float(s), float(f)) for n, s, f in self.curve)
+        object.__setattr__(self, "curve", curve)
+
+    @property
+    def saved(self) -> float:
+        """The share of the free predictor's loss that the symmetry saves; negative if it costs."""
+        return 1 - self.strict / self.free if self.free > 0 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {**asdict(self), "curve": [list(point) for point in self.curve]}
+
+    def __str__(self) -> str:
+        losses = f"with the symmetry {self.strict:.3g}, without {self.free:.3g}"
+        text = (
+            f"{self.loss} on {self.samples} rows held out: {losses}, constant {self.constant:.3g}"
+        )
+        if self.strict_accuracy is not None and self.free_accuracy is not None:
+            text += f"; right {self.strict_accuracy:.1%} and {self.free_accuracy:.1%}"
+        return text
+
+
+@dataclass(frozen=True, eq=False)
+class Models:
+    """What has the symmetry of a finding, and how it does.
+
+    Args:
+        model: The model that has it.
+        model_spec: What ``build_model`` makes such a model from; needed to save it.
+        soft: Where it holds in part, a model that prefers the symmetry and is not bound to it, and
+            how it compares with the strict model and with a free predictor.
+        comparison: How the model does beside a predictor free of the symmetry.
+        equivariance_error: How far the model is from the symmetry, relative to the size of its
+            outputs, over rows held out and random elements of the group.
+
+    Example:
+        >>> Models().model is None
+        True
+    """
+
+    model: nn.Module | None = field(default=None, repr=False)
+    model_spec: Mapping[str, Any] | None = None
+    soft: SoftOffer | None = field(default=None, repr=False)
+    comparison: ModelComparison | None = None
+    equivariance_error: float | None = None

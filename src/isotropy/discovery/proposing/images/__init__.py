@@ -1,1 +1,0 @@
-"""Motions of images, and layers that commute with them."""

@@ -1,1 +1,0 @@
-"""Sets of groups that hidden layers may commute with."""

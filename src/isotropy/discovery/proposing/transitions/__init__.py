@@ -1,1 +1,0 @@
-"""Signed permutations of observations and actions of a controlled system."""
