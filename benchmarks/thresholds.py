@@ -26,7 +26,7 @@ from typing import Any
 from known_symmetries import TASKS, verdict, write
 
 from isotropy._run import write_json
-from isotropy.data import load
+from isotropy.data import Intake, load
 from isotropy.discovery import discover
 from isotropy.discovery._thresholds import Thresholds, replaced
 from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
@@ -35,6 +35,7 @@ from isotropy.discovery.proposing._proposing_thresholds import ProposingThreshol
 from isotropy.discovery.reading._reading_thresholds import ReadingThresholds
 from isotropy.discovery.testing._testing_thresholds import TestingThresholds
 
+AS_THE_COMMAND = Intake(missing="drop", text="drop", guess=True)
 STAGES: dict[str, type[Thresholds]] = {
     "reading": ReadingThresholds,
     "predictors": PredictorThresholds,
@@ -107,7 +108,11 @@ def measured(setting: Setting, tasks: list[str], folder: Path, seed: int) -> dic
         path = write(name, TASKS[name], seed, folder)
         with replaced(changed) if changed is not None else nullcontext():
             try:
-                found = discover(load(path), fit_models=setting.stage == "modelling", seed=0)
+                found = discover(
+                    load(path, intake=AS_THE_COMMAND),
+                    fit_models=setting.stage == "modelling",
+                    seed=0,
+                )
                 result = verdict(TASKS[name], [one.to_json() for one in found])
             except ValueError as error:
                 result = f"refused: {error}"

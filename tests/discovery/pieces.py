@@ -13,8 +13,8 @@ from isotropy.discovery.claims._motions import (
 from isotropy.discovery.claims._permutation_claim import GroupProposal, PermutationClaim
 from isotropy.discovery.claims._signed_permutation import SignedPermutation, generated
 from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
-from isotropy.discovery.modelling._models import ModelComparison
-from isotropy.discovery.modelling._soft_offer import SoftComparison, SoftOffer, compare_soft
+from isotropy.discovery.modelling._models import ModelComparison, SoftComparison, SoftOffer
+from isotropy.discovery.modelling._soft_offer import compare_soft
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
 from isotropy.discovery.predictors._fitted_images import FittedPredictor, rivals
 from isotropy.discovery.predictors._free_predictor import (

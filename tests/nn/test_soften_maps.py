@@ -29,7 +29,7 @@ from isotropy.nn import (
     sample_prior,
     soften,
 )
-from isotropy.nn._free_paths import CosetConv2d, SliceConv2d
+from isotropy.nn._soften_maps import CosetConv2d, SliceConv2d
 from isotropy.reps import V
 from isotropy_papers.group_linear import GroupLinear
 

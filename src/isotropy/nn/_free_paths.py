@@ -1,4 +1,4 @@
-"""The flexible paths of softened layers: any linear map, any Swish, looser convolutions."""
+"""The flexible paths of softened vector layers: any linear map, any Swish."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.nn._circular_conv import CircularConv2d
 from isotropy.nn._coordinates import FlatSpace
-from isotropy.nn._group_conv import GroupConv2d
 from isotropy.nn._recorder import RecordedModule
 
 SMALL = 1e-3
@@ -219,88 +217,3 @@ def _by_label(labels: Tensor) -> Tensor:
     slots = torch.full((int(counts.max()), len(counts)), len(labels), device=labels.device)
     slots[rank, labels[order]] = order
     return slots
-
-
-class LooserConv2d(nn.Module):
-    """A convolution between the features of another group, with weights that start small."""
-
-    def __init__(self, convolution: CircularConv2d | GroupConv2d, start: float) -> None:
-        super().__init__()
-        self.convolution, self.start = convolution, start
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Draw new weights, as the convolution does, times ``start``."""
-        self.convolution.reset_parameters()
-        with torch.no_grad():
-            for parameter in self.parameters():
-                parameter.mul_(self.start)
-
-
-class SliceConv2d(LooserConv2d):
-    """A convolution that mixes slices as it mixes channels: turns of the map mean nothing to it.
-
-    Example:
-        >>> SliceConv2d(2, 3, 3, slices=4)(torch.randn(5, 2, 4, 6, 6)).shape
-        torch.Size([5, 3, 4, 6, 6])
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int,
-        slices: int,
-        *,
-        lifts: bool = False,
-        bias: bool = True,
-        start: float = SMALL,
-    ) -> None:
-        channels = in_channels * (1 if lifts else slices)
-        super().__init__(
-            CircularConv2d(channels, out_channels * slices, kernel_size, bias=bias), start
-        )
-        self.slices, self.lifts = slices, lifts
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map (n, in, K, h, w), or (n, in, h, w) where it lifts, to (n, out, K, h, w)."""
-        y = self.convolution(x if self.lifts else x.flatten(1, 2))
-        maps: Tensor = y.unflatten(1, (-1, self.slices))
-        return maps
-
-
-class CosetConv2d(LooserConv2d):
-    """A convolution over quarter turns between features of p4m: flips mean nothing to it.
-
-    The eight slices of a channel are those of two channels under turns alone.
-
-    Example:
-        >>> CosetConv2d(2, 3, 3)(torch.randn(5, 2, 8, 6, 6)).shape
-        torch.Size([5, 3, 8, 6, 6])
-    """
-
-    def __init__(
-        self,
-        in_channels: int,
-        out_channels: int,
-        kernel_size: int,
-        *,
-        lifts: bool = False,
-        bias: bool = True,
-        start: float = SMALL,
-    ) -> None:
-        channels = in_channels if lifts else 2 * in_channels
-        super().__init__(
-            GroupConv2d(
-                channels, 2 * out_channels, kernel_size, group="p4", lifts=lifts, bias=bias
-            ),
-            start,
-        )
-        self.lifts = lifts
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map (n, in, 8, h, w), or (n, in, h, w) where it lifts, to (n, out, 8, h, w)."""
-        if not self.lifts:
-            x = x.unflatten(2, (2, 4)).flatten(1, 2)
-        maps: Tensor = self.convolution(x).unflatten(1, (-1, 2)).flatten(2, 3)
-        return maps

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from isotropy._run import evaluation_mode, require_memory
-from isotropy.nn._free_paths import CosetConv2d, SliceConv2d
+from isotropy.nn._circular_conv import CircularConv2d
+from isotropy.nn._free_paths import SMALL
 from isotropy.nn._group_conv import GroupConv2d
 from isotropy.nn._map_linear import MapLayer, MapLinear
 from isotropy.nn._path_sum import PathSum
@@ -218,3 +219,88 @@ def _uses_of_taps(layer: _ConvNd, size: tuple[int, ...]) -> Tensor:
         probe.weight.copy_(eye.reshape(probe.weight.shape))
         seen: Tensor = probe(torch.ones(1, 1, *size, dtype=torch.float64))
     return seen.flatten(2).sum(-1).flatten()
+
+
+class LooserConv2d(nn.Module):
+    """A convolution between the features of another group, with weights that start small."""
+
+    def __init__(self, convolution: CircularConv2d | GroupConv2d, start: float) -> None:
+        super().__init__()
+        self.convolution, self.start = convolution, start
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw new weights, as the convolution does, times ``start``."""
+        self.convolution.reset_parameters()
+        with torch.no_grad():
+            for parameter in self.parameters():
+                parameter.mul_(self.start)
+
+
+class SliceConv2d(LooserConv2d):
+    """A convolution that mixes slices as it mixes channels: turns of the map mean nothing to it.
+
+    Example:
+        >>> SliceConv2d(2, 3, 3, slices=4)(torch.randn(5, 2, 4, 6, 6)).shape
+        torch.Size([5, 3, 4, 6, 6])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        slices: int,
+        *,
+        lifts: bool = False,
+        bias: bool = True,
+        start: float = SMALL,
+    ) -> None:
+        channels = in_channels * (1 if lifts else slices)
+        super().__init__(
+            CircularConv2d(channels, out_channels * slices, kernel_size, bias=bias), start
+        )
+        self.slices, self.lifts = slices, lifts
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (n, in, K, h, w), or (n, in, h, w) where it lifts, to (n, out, K, h, w)."""
+        y = self.convolution(x if self.lifts else x.flatten(1, 2))
+        maps: Tensor = y.unflatten(1, (-1, self.slices))
+        return maps
+
+
+class CosetConv2d(LooserConv2d):
+    """A convolution over quarter turns between features of p4m: flips mean nothing to it.
+
+    The eight slices of a channel are those of two channels under turns alone.
+
+    Example:
+        >>> CosetConv2d(2, 3, 3)(torch.randn(5, 2, 8, 6, 6)).shape
+        torch.Size([5, 3, 8, 6, 6])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int,
+        *,
+        lifts: bool = False,
+        bias: bool = True,
+        start: float = SMALL,
+    ) -> None:
+        channels = in_channels if lifts else 2 * in_channels
+        super().__init__(
+            GroupConv2d(
+                channels, 2 * out_channels, kernel_size, group="p4", lifts=lifts, bias=bias
+            ),
+            start,
+        )
+        self.lifts = lifts
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (n, in, 8, h, w), or (n, in, h, w) where it lifts, to (n, out, 8, h, w)."""
+        if not self.lifts:
+            x = x.unflatten(2, (2, 4)).flatten(1, 2)
+        maps: Tensor = self.convolution(x).unflatten(1, (-1, 2)).flatten(2, 3)
+        return maps

@@ -15,8 +15,7 @@ from isotropy._run import Patience
 from isotropy._run import generator as make_generator
 from isotropy.discovery.claims._claim import Claim, FittedModel, NoModel, predictions
 from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
-from isotropy.discovery.modelling._models import ModelComparison, Models
-from isotropy.discovery.modelling._soft_offer import SoftOffer, soft_offer
+from isotropy.discovery.modelling._models import ModelComparison, Models, SoftOffer
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.testing._bench import Bench
@@ -159,6 +158,8 @@ class _Work:
         seen, outside = self.bench.problem.seen, self.bench.problem.outside
         assert isinstance(seen, TaskData)  # no other kind of rows has claims that can be softened
         assert isinstance(outside, TaskData)
+        from isotropy.discovery.modelling._soft_offer import soft_offer
+
         seed = self.bench.seed
         return soft_offer(*fitted, seen, outside, self.rival, rivals=rivals, seed=seed)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,61 +10,12 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
+from isotropy.discovery.modelling._models import SoftComparison, SoftOffer
 from isotropy.discovery.modelling._soft_model import UNBOUND, fit_soft_model
 from isotropy.discovery.modelling._standardised import StandardisedModel
 from isotropy.discovery.predictors._free_predictor import FreePredictor, sample_losses
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.testing._claim_test import Floats, _p_negative_mean, losses_by_name
-
-
-@dataclass(frozen=True)
-class SoftComparison:
-    """Mean losses of three models that were fitted to the same rows, on others.
-
-    Args:
-        free: Of a predictor free of the symmetry.
-        strict: Of a model that has it.
-        soft: Of a model that prefers it.
-        better_than_free: By how much less the soft one loses than the free one, on average.
-        free_error: The standard error of that, from the differences row by row.
-        better_than_strict: By how much less than the strict one.
-        strict_error: The standard error of that.
-        p_value: Of the null hypothesis that the soft model predicts no better than the free one,
-            or than a rival that has another symmetry.
-        samples: How many rows, or groups of rows.
-
-    Example:
-        >>> comparison = SoftComparison(0.5, 0.4, 0.3, 0.2, 0.02, 0.1, 0.03, 1e-4, 100)
-        >>> print(comparison)
-        mean loss on 100 samples held out: soft model 0.3, strict model 0.4, free predictor 0.5
-    """
-
-    free: float
-    strict: float
-    soft: float
-    better_than_free: float
-    free_error: float
-    better_than_strict: float
-    strict_error: float
-    p_value: float
-    samples: int
-
-    @property
-    def gain(self) -> str:
-        """By how much the soft model differs from the others, in words.
-
-        Example:
-            >>> SoftComparison(0.5, 0.4, 0.3, 0.2, 0.02, 0.1, 0.03, 1e-4, 100).gain
-            'the soft model is 0.2 ± 0.02 below the free one, 0.1 ± 0.03 below the strict one'
-        """
-        free = _apart(self.better_than_free, self.free_error)
-        strict = _apart(self.better_than_strict, self.strict_error)
-        return f"the soft model is {free} the free one, {strict} the strict one"
-
-    def __str__(self) -> str:
-        losses = {"soft model": self.soft, "strict model": self.strict, "free predictor": self.free}
-        listed = ", ".join(f"{name} {loss:.4g}" for name, loss in losses.items())
-        return f"mean loss on {self.samples} samples held out: {listed}"
 
 
 def compare_soft(
@@ -115,40 +65,6 @@ def compare_soft(
 def _mean_and_error(differences: Floats) -> tuple[float, float]:
     n = len(differences)
     return float(differences.mean()), float(differences.std(ddof=1) / n**0.5)
-
-
-def _apart(gain: float, error: float) -> str:
-    return f"{abs(gain):.2g} ± {error:.1g} {'below' if gain >= 0 else 'above'}"
-
-
-@dataclass(frozen=True, eq=False)
-class SoftOffer:
-    """A model that prefers a symmetry, and how it compares.
-
-    Args:
-        comparison: With the strict model and the free predictor, on rows held out.
-        model: The model.
-        model_spec: What ``build_model`` makes such a model from.
-
-    Example:
-        >>> comparison = SoftComparison(0.5, 0.4, 0.3, 0.2, 0.02, 0.1, 0.03, 1e-4, 100)
-        >>> SoftOffer(comparison).comparison.soft
-        0.3
-    """
-
-    comparison: SoftComparison
-    model: nn.Module | None = field(default=None, repr=False)
-    model_spec: Mapping[str, Any] | None = None
-
-    @property
-    def is_better(self) -> bool:
-        """Whether there is a model that predicted the rows held out better than the strict one."""
-        return self.model is not None and self.comparison.soft < self.comparison.strict
-
-    def to_json(self) -> dict[str, Any]:
-        """The comparison, and the description of the model."""
-        spec = None if self.model_spec is None else dict(self.model_spec)
-        return {"comparison": asdict(self.comparison), "model": spec}
 
 
 def soft_offer(

@@ -11,10 +11,9 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from isotropy.discovery.predictors._image_network import ImageNetwork
+from isotropy import nn as layers  # each kind is imported where such a model is built
 from isotropy.groups import Monomial
 from isotropy.groups._connected_components import components
-from isotropy.nn import EMLP, MLP, GridNetwork, Linear, SharedLinear, Symmetrised, soften
 from isotropy.reps import Symmetry, parse_rep
 
 # what each kind of model is made with, beside the symmetry; the first ones it must have
@@ -313,23 +312,25 @@ def build_model(
     if "model" in arguments:
         return _wrapped(kind, arguments, symmetry, labels)
     if kind == "mlp":
-        return MLP(arguments.pop("inputs"), arguments.pop("outputs"), **arguments)
+        return layers.MLP(arguments.pop("inputs"), arguments.pop("outputs"), **arguments)
     if kind == "image network":
+        from isotropy.discovery.predictors._image_network import ImageNetwork
+
         image, outputs = arguments.pop("image"), arguments.pop("outputs")
         return ImageNetwork(image, outputs, arguments.pop("paths"), **arguments)
     if kind == "grid network":
         channels, height, width = arguments["image"]
         sides = {"hidden": arguments["hidden"], "classes": arguments["outputs"]}
-        return GridNetwork((channels, height, width), arguments["groups"], **sides)
+        return layers.GridNetwork((channels, height, width), arguments["groups"], **sides)
     if kind == "shared linear":
         if labels is None:
             raise ValueError(f"expected labels for a model of kind {kind!r}, got none")
-        return SharedLinear(torch.from_numpy(np.array(labels)), **arguments)
+        return layers.SharedLinear(torch.from_numpy(np.array(labels)), **arguments)
     if symmetry is None:
         raise ValueError(f"expected a symmetry for a model of kind {kind!r}, got none")
     if isinstance(arguments.get("channels"), str):
         arguments["channels"] = parse_rep(arguments["channels"])
-    make: Any = EMLP if kind == "emlp" else Linear
+    make: Any = layers.EMLP if kind == "emlp" else layers.Linear
     built: nn.Module = make(symmetry.rep_in, symmetry.rep_out, symmetry.group, **arguments)
     return built
 
@@ -353,14 +354,14 @@ def _wrapped(
         wide, out = inner.in_features, inner.out_features
         return StandardisedModel(inner, zeros(wide), ones(wide), zeros(out), ones(out))
     if kind == "soft":
-        return soften(inner, variances=arguments["variances"])
+        return layers.soften(inner, variances=arguments["variances"])
     if kind == "homogeneous":
         return HomogeneousModel(inner, arguments["columns"], arguments["degree"])
     if kind == "translated":
         return TranslationInvariantModel(inner, arguments["along"])
     assert symmetry is not None
     elements, seed = arguments.get("elements"), arguments.get("seed", 0)
-    return Symmetrised(inner, symmetry, samples=elements, generator=seed)
+    return layers.Symmetrised(inner, symmetry, samples=elements, generator=seed)
 
 
 def _read(spec: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

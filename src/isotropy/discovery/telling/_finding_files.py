@@ -18,6 +18,8 @@ from isotropy._run._json_fields import Field, Misfit
 if TYPE_CHECKING:
     from isotropy.discovery.telling._finding import Finding
 
+# the lists of a search, and the word in the names of their folders
+PLACES = {"findings": "finding", "trivial": "trivial", "nearly": "nearly", "partly": "partly"}
 FORMAT = 2
 _KNOWN = (1, FORMAT)  # in format 1 what a kind adds stood beside the other fields
 FINDING_FILE, LIST_FILE, PROGRAM = "finding.json", "findings.json", "use_model.py"

@@ -33,6 +33,7 @@ from isotropy._run._json_fields import (
 )
 from isotropy.discovery.claims._statement import KINDS
 from isotropy.discovery.modelling._model_spec import model_spec
+from isotropy.discovery.telling._finding_files import PLACES
 
 MOST_FINDINGS = 100  # of a kind
 GROUP_LETTERS = 2**20  # generators are written out in the text of a group
@@ -234,7 +235,6 @@ FINDING: Mapping[int, Field] = {
     2: record({**_NEEDED, "details": _details}, _KNOWN),
 }
 
-PLACES = {"findings": "finding", "trivial": "trivial", "nearly": "nearly", "partly": "partly"}
 _LATER = ("nearly", "partly")  # lists that files of this format may lack
 FINDINGS: Field = record(
     {

@@ -8,22 +8,16 @@ from pathlib import Path
 from typing import Any, overload
 
 from isotropy._run import write_json
-from isotropy.discovery.modelling._model_claims import Modelled
-from isotropy.discovery.proposing._proposer import Proposed
 from isotropy.discovery.telling._finding import Finding
 from isotropy.discovery.telling._finding_files import (
     FORMAT,
     LIST_FILE,
-    checked,
+    PLACES,
     inside,
     made_folder,
-    read_format,
     without_links,
 )
-from isotropy.discovery.telling._finding_schema import FINDINGS, PLACES
 from isotropy.discovery.telling._findings_answer import answer, findings_html
-from isotropy.discovery.testing._bench import Bench
-from isotropy.discovery.testing._test_claims import Outcomes
 
 _SURE = 1e-2  # smaller p-values are no reason to prefer one finding to a larger one
 
@@ -171,13 +165,14 @@ class Findings(Sequence[Finding]):
         Raises:
             ValueError: If it is damaged, or another version wrote it.
         """
-        folder = Path(folder)
-        raw = read_format(folder, LIST_FILE, "findings")
-        given = checked(FINDINGS, raw, folder / LIST_FILE)
+        from isotropy.discovery.telling._load_finding import loaded_list
+
+        given = loaded_list(Path(folder))
         names = ("tried", "seconds", "notes", "reading", "stopped")
         fields: dict[str, Any] = {name: given[name] for name in names if name in given}
         for kind in PLACES:
-            fields[kind] = [Finding.load(inside(folder, place)) for place in given.get(kind, ())]
+            places = given.get(kind, ())
+            fields[kind] = [Finding.load(inside(Path(folder), place)) for place in places]
         return Findings(**fields)
 
     def _repr_html_(self) -> str:
@@ -197,56 +192,3 @@ def _rank(finding: Finding) -> tuple[Any, ...]:
     doubt = max(finding.p_value, _SURE)
     whole = (finding.trivial != "", not finding.confirmed, finding.of_network)
     return *whole, doubt, -(finding.dimension or 0), -(finding.order or 0)
-
-
-def told(
-    proposed: Proposed,
-    outcomes: Outcomes | None,
-    found: Sequence[Modelled],
-    near: Sequence[Modelled],
-    bench: Bench,
-) -> Findings:
-    """All that one search found, and what it tried.
-
-    Args:
-        proposed: What was proposed.
-        outcomes: What the tests say; None where there was no time for them.
-        found: What stands, with models.
-        near: What holds nearly, with soft models.
-        bench: What claims were tested with.
-    """
-    tried: list[str | Mapping[str, Any]] = [one.line for one in proposed.tried]
-    if outcomes is None:
-        names = [claim.label for claim in proposed.claims if not claim.is_trivial]
-        tried += [f"{name}: proposed, not tested" for name in names]
-        return Findings((), tried)
-    tried += [one.line() for one in outcomes.tested if not one.claim.statement.trivial]
-    confirmed = any(one.confirmed for one in outcomes.tested)
-    notes = bench.problem.rows.notes(bench)
-    notes += [one.text for one in proposed.notes if not (one.unless_confirmed and confirmed)]
-    return Findings(
-        [finding(one, bench) for one in found],
-        tried,
-        0.0,
-        notes,
-        [finding(Modelled(one), bench) for one in outcomes.trivial],
-        [finding(one, bench, holds=False) for one in near],
-    )
-
-
-def finding(one: Modelled, bench: Bench, *, holds: bool = True) -> Finding:
-    """What is reported of a claim: its statement, its test and its models.
-
-    Args:
-        one: The claim.
-        bench: What it was tested with.
-        holds: Whether it costs less than the margin; else it holds nearly.
-    """
-    tested, claim = one.tested, one.tested.claim
-    return Finding(
-        claim.stated(tested, bench),
-        tested.outcome if holds else tested.near_outcome,
-        one.models,
-        (*claim.notes(tested, bench), *one.notes),
-        claim.examples(bench.problem.outside, bench.seed),
-    )

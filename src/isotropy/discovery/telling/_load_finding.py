@@ -22,12 +22,12 @@ from isotropy._run import Checkpoint
 from isotropy._run._bounded_json import shown
 from isotropy._run._checkpoints import OtherRun
 from isotropy.discovery.modelling._model_spec import innermost, require_modest
-from isotropy.discovery.modelling._models import ModelComparison
-from isotropy.discovery.modelling._soft_offer import SoftComparison, SoftOffer
+from isotropy.discovery.modelling._models import ModelComparison, SoftComparison, SoftOffer
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
 from isotropy.discovery.reading._row_layout import RowLayout
 from isotropy.discovery.telling._finding_files import (
     FINDING_FILE,
+    LIST_FILE,
     SOFT_WEIGHTS,
     WEIGHTS,
     checked,
@@ -35,7 +35,7 @@ from isotropy.discovery.telling._finding_files import (
     inside,
     read_format,
 )
-from isotropy.discovery.telling._finding_schema import FINDING
+from isotropy.discovery.telling._finding_schema import FINDING, FINDINGS
 from isotropy.naming._row_rep import RowRep
 from isotropy.nn import GridNetwork
 from isotropy.reps import Rep, Symmetry
@@ -70,6 +70,17 @@ def loaded_values(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         text = _one_line(error)
         raise ValueError(text if str(folder) in text else f"{path}: {text}") from error
+
+
+def loaded_list(folder: Path) -> dict[str, Any]:
+    """What ``findings.json`` holds of a search, and the folders of its findings.
+
+    Raises:
+        ValueError: If it is damaged, or another version wrote it.
+    """
+    raw = read_format(folder, LIST_FILE, "findings")
+    given: dict[str, Any] = checked(FINDINGS, raw, folder / LIST_FILE)
+    return given
 
 
 def _one_line(error: Exception) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.linalg import expm
 
-from isotropy.discovery.proposing.generators._connected_group import in_connected_group
+from isotropy.discovery.proposing.generators._group_parts import in_connected_group
 from isotropy.groups import orthonormal_span, parse_group
 
 

@@ -14,8 +14,8 @@ from isotropy.discovery.proposing.generators._closure import (
     closed_near,
     closure_error,
     may_be_closed,
+    nearest_conjugate,
 )
-from isotropy.discovery.proposing.generators._nearest_conjugate import nearest_conjugate
 from isotropy.discovery.proposing.generators._simple_numbers import fractions, heights
 from isotropy.groups import Group, orthonormal_span, parse_group
 from isotropy.reps import T, V

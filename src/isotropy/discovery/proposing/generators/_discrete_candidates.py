@@ -21,7 +21,7 @@ from torch import Tensor
 
 from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.generators._closure import Array, commutant
-from isotropy.discovery.proposing.generators._connected_group import EQUAL, in_connected_group
+from isotropy.discovery.proposing.generators._group_parts import EQUAL, in_connected_group
 from isotropy.groups import (
     GL,
     SE,

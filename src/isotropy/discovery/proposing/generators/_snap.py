@@ -16,12 +16,12 @@ from isotropy.discovery.proposing.generators._closure import (
 )
 from isotropy.discovery.proposing.generators._describe import (
     catalogue_algebra,
+    identity_of,
     in_standard_position,
     simple_forms,
     title_and_detail,
 )
 from isotropy.discovery.proposing.generators._exact_near import exact_near
-from isotropy.discovery.proposing.generators._nice_frame import identity_of
 from isotropy.discovery.proposing.generators._simple_numbers import simplest_basis
 from isotropy.groups import orthonormal_span
 

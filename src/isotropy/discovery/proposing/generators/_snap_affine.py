@@ -8,23 +8,24 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from isotropy.discovery.proposing.generators._affine_structure import affine_near
 from isotropy.discovery.proposing.generators._closure import (
     Array,
     closed_near,
     largest_sine,
     may_be_closed,
+    nearest_conjugate,
     null_space,
     rows_of,
 )
 from isotropy.discovery.proposing.generators._describe import (
     group_title,
+    identity_of,
+    nicest,
+    rounded_at_once,
     superscript,
     title_and_detail,
 )
-from isotropy.discovery.proposing.generators._exact_near import exact_near
-from isotropy.discovery.proposing.generators._nearest_conjugate import nearest_conjugate
-from isotropy.discovery.proposing.generators._nice_frame import identity_of, nicest, rounded_at_once
+from isotropy.discovery.proposing.generators._exact_near import affine_near, exact_near
 from isotropy.discovery.proposing.generators._simple_numbers import simplest_basis
 from isotropy.discovery.proposing.generators._snap import (
     SnappedAlgebra,

@@ -26,9 +26,9 @@ from isotropy.discovery.proposing.generators._closure import (
     closed_near,
     commutant,
     largest_sine,
+    nearest_conjugate,
     rows_of,
 )
-from isotropy.discovery.proposing.generators._nearest_conjugate import nearest_conjugate
 from isotropy.discovery.proposing.generators._simple_numbers import echelon, heights, rounded
 from isotropy.groups import orthonormal_span
 
