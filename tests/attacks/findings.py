@@ -20,8 +20,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 
-from isotropy._run import json_text
-from isotropy._run._terminal_text import terminal_line
+from attacks.terminal import acting
+from discovery.pieces import json_text
 from isotropy.discovery import Finding, Findings
 
 HONEST = Path(__file__).parents[1] / "honest" / "findings"
@@ -84,7 +84,8 @@ def judge(folder: Path, *, page: bool = False) -> str:
 def _require_sentence(text: str) -> None:
     assert "expected" in text, f"says nothing of what was expected: {text!r:.300}"
     assert len(text) <= _LONGEST_SENTENCE, f"{len(text)} letters are no sentence: {text!r:.300}"
-    assert terminal_line(text) == text, f"codes or line breaks in {text!r:.300}"
+    assert not acting(text), f"codes in {text!r:.300}"
+    assert not {"\n", "\t"} & set(text), f"line breaks in {text!r:.300}"
 
 
 def _require_usable(found: Findings, page: bool) -> None:

@@ -60,11 +60,11 @@ from isotropy.groups import (
     TimeReversal,
     Trivial,
     Z,
+    embed,
     p4,
     p4m,
+    wreath,
 )
-from isotropy.groups._placements import Conjugate, Embedding
-from isotropy.groups._products import SideBySide, Wreath
 
 _SMALL_SEEDS = (0, 1, 2, 7, 2**32, 2**64 - 1)
 
@@ -254,13 +254,13 @@ def _combined(chance: random.Random, first: Group, second: Group) -> Group:
     if kind == 0:
         return DirectProduct(first, second)
     if kind == 1:
-        return SideBySide(first, second)
+        return first + second
     if kind == 2:
-        return Embedding(first, first.d + chance.randint(0, 2), 0)
+        return embed(first, first.d + chance.randint(0, 2))
     if kind == 3 and second.d <= 4:
         outer = second if second.is_permutation and not second.algebra else Z(second.d)
-        return Wreath(first, outer)
-    return Conjugate(first, chance.sample(range(first.d), first.d))
+        return wreath(first, outer)
+    return first.conjugate(chance.sample(range(first.d), first.d))
 
 
 def numbers(chance: random.Random) -> Group:
@@ -273,7 +273,7 @@ def numbers(chance: random.Random) -> Group:
         change = rng.normal(size=(inner.d, inner.d)) + chance.choice([0, 2]) * np.eye(inner.d)
         if chance.random() < 0.2:
             change = np.diag(rng.choice([-1.0, 1.0], inner.d))
-        return Conjugate(inner, np.float16(change).astype(np.float64))
+        return inner.conjugate(np.float16(change).astype(np.float64))
     d = chance.choice([1, 2, 2, 3, 3, 4])
     made = [_matrix(chance, rng, d) for _ in range(chance.randint(1, 2))]
     if chance.random() < 0.15:  # two that are one but for little, which rounding could decide

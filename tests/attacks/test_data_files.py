@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from isotropy._run._terminal_text import terminal_line
+from attacks.terminal import acting
 from isotropy.data import Intake, Transitions, load
 from isotropy.data._load import transition_names
 
@@ -68,7 +68,8 @@ def refused(path: Path, action: Callable[..., object] = load, **options: object)
     said = str(found.value)
     assert said.startswith(f"{path}: ")
     assert len(said) < 1000
-    assert terminal_line(said) == said
+    assert acting(said) == []
+    assert not {"\n", "\t"} & set(said)
     return said
 
 

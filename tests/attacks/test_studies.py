@@ -14,14 +14,14 @@ import optuna
 import pytest
 
 from attacks import studies
-from isotropy.discovery.proposing._layer_group_proposer import group_space
+from discovery.pieces import group_space
 from isotropy.search import (
     SearchResult,
     SearchSpace,
     _checked_file,
     _space_description,
 )
-from isotropy.search._database import opened
+from search.pieces import opened
 
 # Whose harm shows only once somebody starts from them.
 LATE = "weights that are not numbers"

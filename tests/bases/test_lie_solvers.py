@@ -23,7 +23,6 @@ from isotropy import (
 )
 from isotropy.bases import Basis, BasisCache, solve_dense
 from isotropy.bases._null_space import null_space, project_on_null_space
-from isotropy.bases._toral import torus_of
 from isotropy.groups import (
     GL,
     O11,
@@ -126,7 +125,6 @@ def test_the_same_answer_on_every_run() -> None:
 
 def test_no_torus_falls_back() -> None:
     shear = Group(algebra=[[[0.0, 1.0], [0.0, 0.0]]])
-    assert torus_of(shear) is None
     assert equivariant_basis(T(2)(shear)).method == "dense"
     assert equivariant_basis(T(2)(shear)).rank == 2
     with pytest.raises(ValueError, match="diagonalisable"):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,33 +13,25 @@ from discovery.pieces import (
     PairGroup,
     Patience,
     PermutationClaim,
+    Problem,
     TaskData,
+    Tested,
 )
 from isotropy.data import load
-from isotropy.discovery import Findings
-from isotropy.discovery._discover_options import Criteria
-from isotropy.discovery._stages import searched
 from isotropy.discovery.claims._claim import Claim
-from isotropy.discovery.proposing._proposer import Proposer, Tell
 from isotropy.discovery.proposing.generators._generator_proposer import GeneratorProposer
 from isotropy.discovery.proposing.permutations._permutation_proposer import PermutationProposer
-from isotropy.discovery.reading._problem import Problem
 from isotropy.discovery.testing._bench import Bench
 from isotropy.discovery.testing._test_claims import all_tested, chosen, near_outcomes
-from isotropy.discovery.testing._tested import Tested
 
 LEVEL, MARGIN = 0.05, 0.05
 
 __all__ = [
     "Bench",
     "Claim",
-    "Criteria",
-    "Problem",
-    "Tested",
     "all_tested",
     "bench_of",
     "chosen",
-    "found_of",
     "group_claims",
     "groups_tested",
     "moving_claims",
@@ -81,30 +72,10 @@ def groups_tested(bench: Bench, groups: Sequence[PairGroup]) -> tuple[list[Teste
     return tested, chosen(tested, bench, Patience())
 
 
-@dataclass(frozen=True)
-class Given(Proposer):
-    """Yields the claims that it is given."""
-
-    words = "looking at what was given"
-    claims: Sequence[Claim]
-
-    def propose(self, bench: Bench, tell: Tell) -> Iterator[Claim]:
-        """All of them."""
-        del bench, tell
-        yield from self.claims
-
-
-def found_of(x: Any, y: Any, groups: Sequence[PairGroup], criteria: Criteria) -> Findings:
-    """What all stages behind proposing say of groups that permute columns."""
-    data = TaskData.of(load((x, y)))
-    claims = [PermutationClaim(GroupProposal(group, "given", 1e-6), data) for group in groups]
-    return searched(Problem.of(data, "vectors"), [Given(claims)], criteria, Patience())
-
-
-def proposed(data: TaskData, proposer: Proposer | None = None) -> list[PermutationClaim]:
+def proposed(data: TaskData) -> list[PermutationClaim]:
     """The groups that all of some rows suggest."""
     bench = Bench(Problem("vectors", data, data, data, data, data), MARGIN, LEVEL)
-    looking = proposer or PermutationProposer()
+    looking = PermutationProposer()
     found = [one for one in looking.propose(bench, lambda _words: None) if isinstance(one, Claim)]
     return [one for one in looking.kept(found) if isinstance(one, PermutationClaim)]
 

@@ -11,10 +11,9 @@ from isotropy.discovery.claims._motions import (
     usual_motions,
 )
 from isotropy.discovery.claims._permutation_claim import GroupProposal, PermutationClaim
-from isotropy.discovery.claims._signed_permutation import SignedPermutation, generated
 from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
 from isotropy.discovery.modelling._models import ModelComparison, SoftComparison, SoftOffer
-from isotropy.discovery.modelling._soft_offer import compare_soft
+from isotropy.discovery.modelling._soft_offer import compare_soft, soft_offer
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
 from isotropy.discovery.predictors._fitted_images import FittedPredictor, rivals
 from isotropy.discovery.predictors._free_predictor import (
@@ -64,20 +63,26 @@ from isotropy.discovery.proposing.permutations._natural_groups import (
     natural_groups,
     plain_groups,
 )
+from isotropy.discovery.proposing.permutations._screening import (
+    Screening,
+    chance_of_cost,
+    orbits_of_pairs,
+)
 from isotropy.discovery.reading._image_data import ImageData
-from isotropy.discovery.reading._problem import three_way_split
+from isotropy.discovery.reading._problem import Problem, three_way_split
 from isotropy.discovery.reading._row_layout import RowLayout
-from isotropy.discovery.reading._task_data import TaskData
-from isotropy.discovery.reading._transition_data import TransitionData
+from isotropy.discovery.reading._task_data import Arrangement, TaskData
 from isotropy.discovery.testing._claim_test import _p_negative_mean, group_average, holm
 from isotropy.discovery.testing._image_bench import ImageBench
 from isotropy.discovery.testing._moved_images import distinguishability
+from isotropy.discovery.testing._tested import Tested, joint_p_values
 from isotropy.discovery.testing._testing_thresholds import TestingThresholds
 from isotropy.naming._pair_group import PairGroup, symmetric
 from isotropy.search._search_result import ScoredChild
 
 __all__ = [
     "SHIFTS",
+    "Arrangement",
     "Chart",
     "ColumnBlocks",
     "DiscreteCandidate",
@@ -97,19 +102,20 @@ __all__ = [
     "Patience",
     "PermutationClaim",
     "PredictorThresholds",
+    "Problem",
     "ProposingThresholds",
     "RowLayout",
     "ScoredChild",
+    "Screening",
     "SearchProgress",
-    "SignedPermutation",
     "SmoothFit",
     "SoftComparison",
     "SoftOffer",
     "StandardisedModel",
     "Step",
     "TaskData",
+    "Tested",
     "TestingThresholds",
-    "TransitionData",
     "_p_negative_mean",
     "as_blocks",
     "asked_motions",
@@ -119,6 +125,7 @@ __all__ = [
     "blocks_of_width",
     "build_model",
     "candidates_for_rows",
+    "chance_of_cost",
     "channel_units",
     "chart_of_columns",
     "chart_of_combinations",
@@ -129,13 +136,13 @@ __all__ = [
     "distinguishability",
     "fit_free_predictor",
     "fit_smooth",
-    "generated",
     "generator",
     "group_average",
     "group_space",
     "held_out_rows",
     "holm",
     "invisible_combinations",
+    "joint_p_values",
     "json_text",
     "log_conjugates",
     "log_natural",
@@ -143,6 +150,7 @@ __all__ = [
     "moved_together",
     "natural_groups",
     "one_thread",
+    "orbits_of_pairs",
     "plain_groups",
     "quadratic_terms",
     "replaced",
@@ -150,6 +158,7 @@ __all__ = [
     "rounding_errors",
     "sample_losses",
     "simple_subspace",
+    "soft_offer",
     "symmetric",
     "tangent",
     "three_way_split",

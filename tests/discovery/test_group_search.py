@@ -17,13 +17,14 @@ import torch
 from sympy.combinatorics import Permutation, PermutationGroup
 from torch import Tensor
 
-from discovery.given_claims import Bench, Problem
+from discovery.given_claims import Bench
 from discovery.pieces import (
     GridBench,
     ImageData,
     LayerGroupClaim,
     LayerProposer,
     PredictorThresholds,
+    Problem,
     ScoredChild,
     Step,
     TestingThresholds,

@@ -10,7 +10,6 @@ from torch import nn
 
 from discovery.given_claims import (
     Bench,
-    Tested,
     all_tested,
     bench_of,
     chosen,
@@ -19,11 +18,12 @@ from discovery.given_claims import (
     moving_claims,
     orders,
 )
-from discovery.pieces import PairGroup, Patience, symmetric
+from discovery.pieces import PairGroup, Patience, Tested, symmetric
 from isotropy.data import Dataset, load
 from isotropy.discovery import DiscoverOptions, discover, read_shape
-from isotropy.discovery.proposing.permutations import _permutation_proposer
-from isotropy.discovery.testing import _joined_groups
+
+PROPOSER = "isotropy.discovery.proposing.permutations._permutation_proposer"
+JOINED = "isotropy.discovery.testing._joined_groups"
 
 
 def swap(n, i, j):
@@ -202,7 +202,7 @@ def test_a_poor_network_does_not_speak_against_what_an_average_shows(monkeypatch
         )
         return model, {}
 
-    monkeypatch.setattr(_joined_groups, "fit_symmetric_model", network)
+    monkeypatch.setattr(f"{JOINED}.fit_symmetric_model", network)
     assert orders(chosen(tested, bench, Patience())) == [720]
 
 
@@ -213,7 +213,7 @@ def test_what_was_proposed_before_an_interruption_is_tested(monkeypatch):
     def interrupted(*given, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_permutation_proposer, "swap_symmetries", interrupted)
+    monkeypatch.setattr(f"{PROPOSER}.swap_symmetries", interrupted)
     found = discover(
         x, np.abs(x).sum(1), methods="permutations", options=DiscoverOptions(keep_on_interrupt=True)
     )
@@ -240,7 +240,7 @@ def test_running_out_of_time_keeps_groups_that_are_confirmed(monkeypatch):
     def late(*given, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_joined_groups, "held_against_subgroups", late)
+    monkeypatch.setattr(f"{JOINED}.held_against_subgroups", late)
     patience = Patience(keep_on_interrupt=True)
     assert orders(chosen(tested, bench, patience)) == [720]
     assert patience.stopped == "interrupted while holding groups against smaller ones"

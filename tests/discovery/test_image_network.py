@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from discovery.given_claims import Bench, Claim, Problem
+from discovery.given_claims import Bench, Claim
 from discovery.pieces import (
     SHIFTS,
     FittedPredictor,
@@ -20,6 +20,7 @@ from discovery.pieces import (
     LayerProposer,
     LearnedLayers,
     PredictorThresholds,
+    Problem,
     asked_motions,
     build_model,
     channel_units,

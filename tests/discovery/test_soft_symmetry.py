@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 import torch
 
-from discovery.given_claims import Criteria, found_of
 from discovery.pieces import (
     FreePredictor,
     ModellingThresholds,
-    PairGroup,
+    ProposingThresholds,
     SoftComparison,
     SoftOffer,
     TaskData,
     build_model,
     compare_soft,
+    generator,
     replaced,
-    symmetric,
+    soft_offer,
+    three_way_split,
 )
 from isotropy.data import load
 from isotropy.discovery import DiscoverOptions, Finding, Findings, discover
 from isotropy.discovery.modelling._soft_model import fit_soft_model
-from isotropy.discovery.modelling._soft_offer import soft_offer
 from isotropy.discovery.modelling._symmetric_model import FitDraws, fit_symmetric_model
 from isotropy.equivariance import equivariance_error
 from isotropy.groups import S
@@ -68,11 +68,8 @@ def test_a_symmetry_broken_by_a_fifth_is_offered_as_a_soft_model(broken):
 
 
 def test_the_comparison_is_of_the_models_on_the_rows_held_out(broken):
-    from isotropy._run import generator as make_generator
-    from isotropy.discovery.reading._problem import three_way_split
-
     x, y = length_and_slope(0, 300, 6, broken=0.2)
-    order = torch.randperm(300, generator=make_generator(0))  # as rows are taken
+    order = torch.randperm(300, generator=generator(0))  # as rows are taken
     held = order[three_way_split(300, seed=0)[2]].numpy()
     (near,) = broken.nearly
     soft = np.mean((near.predict(x[held])[:, 0] - y[held]) ** 2)
@@ -212,9 +209,10 @@ def test_a_confirmed_symmetry_that_costs_something_has_a_soft_model():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(600, 4))
     y = (x @ np.array([1.2, 0.8, 1.1, 0.9]))[:, None] + 0.1 * rng.normal(size=(600, 1))
-    swaps = symmetric([list(range(4))], 4)
-    group = PairGroup(tuple((p, np.arange(1)) for p in swaps), 4, 1)
-    (finding,) = found_of(x, y, [group], Criteria())
+    # all permutations alone, though four weights so near each other may be a coincidence
+    with replaced(ProposingThresholds(coincidence=1.0, cheap_group=1.0, most_groups=1)):
+        (finding,) = discover(x, y, methods="permutations")
+    assert finding.group == "S(4)"
     assert finding.approximate
     assert finding.verdict == "confirmed"
     told = finding.soft.comparison

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
+from dataclasses import replace
 from math import isnan, sqrt
 from typing import Any
 
@@ -24,8 +25,6 @@ from isotropy.equivariance import (
     point_cloud_action,
     sequence_action,
 )
-from isotropy.equivariance._axes import Axes, Side
-from isotropy.equivariance._lie_derivative import forward_mode
 from isotropy.groups import SO
 from isotropy.nn import EMLP
 from isotropy.reps import Scalar, Symmetry, V
@@ -351,9 +350,11 @@ def test_batches_of_sixteen() -> None:
 # --- brute force ------------------------------------------------------------------------------
 
 
-def picture(size: int, pitch: float, origin: float, channels: int) -> Axes:
-    side = Side(size, pitch, origin, SIZE)
-    return Axes.image((side, side), (1, channels), channels_last=False)
+def picture(size: int, pitch: float, origin: float, channels: int) -> Any:
+    """Where space is in maps whose samples lie so far apart in the input."""
+    place: Any = image_action("rotation").input_place(torch.zeros(1, channels, size, size))
+    side = replace(place.sides[0], pitch=pitch, origin=origin, whole=SIZE)
+    return replace(place, sides=(side, side))
 
 
 def test_against_brute_force() -> None:
@@ -880,7 +881,7 @@ def test_where_rounding_hides_the_sum_it_is_found_in_double_precision(
     x = torch.rand(1, 3, 16, 16)
 
     def rounded(f: Any, x: Tensor, tangent: Tensor) -> tuple[Tensor, Tensor]:
-        moved, y = forward_mode(f, x, tangent)
+        y, moved = torch.func.jvp(f, (x,), (tangent.contiguous(),))
         return (moved * 1.05 if x.dtype == torch.float32 else moved), y  # a kink that flips
 
     monkeypatch.setattr("isotropy.equivariance._layerwise.forward_mode", rounded)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from isotropy.equivariance import assert_equivariant, equivariance_error
-from isotropy.equivariance._elements_to_try import all_elements
 from isotropy.groups import (
     GL,
     O13,
@@ -180,7 +179,8 @@ def test_symmetries_are_read_off_the_model() -> None:
 
 
 def test_which_elements_are_tried() -> None:
-    def count(symmetry: Symmetry, samples: int) -> int:
+    def tried(symmetry: Symmetry, samples: int) -> list[Tensor]:
+        """The inputs that a map is given."""
         calls: list[Tensor] = []
         equivariance_error(
             lambda x: (calls.append(x), x + x.sin())[1],
@@ -188,18 +188,23 @@ def test_which_elements_are_tried() -> None:
             symmetry,
             samples=samples,
         )
-        return len(calls)
+        return calls
+
+    def count(symmetry: Symmetry, samples: int) -> int:
+        return len(tried(symmetry, samples))
 
     # x itself, all but the identity, and one other input to see that it matters
     assert count(Symmetry(Z(5), V, V), 8) == 1 + 4 + 1
     assert count(Symmetry(S(5), V, V), 8) == 1 + len(S(5).discrete) + 8 + 1
     assert count(Symmetry(SO(3), V, V), 3) == 1 + 3
-    listed = all_elements(S(3) * Z(2), 12)
-    assert listed is not None
-    assert len({m.numpy().tobytes() for m in listed.dense()}) == 12
-    assert all_elements(S(3) * Z(2), 11) is None
-    assert all_elements(SO(2), 99) is None
-    assert all_elements(Group([[[2.0]]]), 99) is None
+    product = S(3) * Z(2)
+    listed = tried(Symmetry(product, V, V), 12)
+    assert len(listed) == 1 + 11 + 1
+    assert len({x.numpy().tobytes() for x in listed[:12]}) == 12  # each element once
+    assert count(Symmetry(product, V, V), 11) == 1 + len(product.discrete) + 11 + 1
+    assert count(Symmetry(SO(2), V, V), 99) == 1 + 99
+    doubling = Group([[[2.0]]])  # not finite
+    assert count(Symmetry(doubling, V, V), 9) == 1 + 1 + 9
 
 
 def test_a_worst_element_is_named() -> None:

@@ -30,7 +30,6 @@ from isotropy.evidence import (
     learn_priors,
     path_groups,
 )
-from isotropy.evidence._prior_history import PriorEstimate
 from isotropy.groups import SO, S
 from isotropy.nn import EMLP, Linear, PathSum, RecordedModule
 from isotropy.reps import V
@@ -362,7 +361,7 @@ def test_history_and_its_forms() -> None:
     value = at_the_end.log_marginal_likelihood(found.precisions)
     assert found.log_marginal_likelihood == pytest.approx(float(value), rel=1e-12)
     plain = json.loads(json.dumps(found.to_json(), allow_nan=False))
-    assert PriorEstimate(**plain["history"][-1]) == last
+    assert type(last)(**plain["history"][-1]) == last
     assert plain["precisions"] == found.precisions
     first, head, row = str(found).splitlines()
     assert first.startswith("log evidence -")
@@ -1335,12 +1334,22 @@ def test_groups_may_split_a_path() -> None:
 def test_precisions_on_their_way_are_not_settled() -> None:
     x = torch.randn(40, 2)
     found = learn_priors(nn.Linear(2, 1), "regression", (x, x.sum(1)), epochs=12)
+    last = found.history[-1]
 
-    def estimate(epoch: int, weight: float, bias: float, effective: float) -> PriorEstimate:
+    def estimate(epoch: int, weight: float, bias: float, effective: float) -> Any:
         counts = {"weight": effective, "bias": 0.1}
-        return PriorEstimate(epoch, 0.0, 0.0, {"weight": weight, "bias": bias}, None, counts)
+        precisions = {"weight": weight, "bias": bias}
+        return replace(
+            last,
+            epoch=epoch,
+            loss=0.0,
+            log_marginal_likelihood=0.0,
+            precisions=precisions,
+            noise=None,
+            effective=counts,
+        )
 
-    def after(*updates: PriorEstimate) -> LearnedPriors:
+    def after(*updates: Any) -> LearnedPriors:
         return replace(found, unsettled=(), history=(*updates, updates[-1]))
 
     assert after(estimate(5, 1.0, 1.0, 2.0)).settled

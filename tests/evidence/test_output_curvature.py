@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, distributions
 
 from evidence_parts import Bernoulli, Categorical, Gaussian, Likelihood
-from isotropy.evidence import _output_curvature as module
 from isotropy.evidence._output_curvature import (
+    _binary_gradient,
+    _categorical_gradient,
+    _signed,
     root_columns,
     root_count,
     sampled_columns,
@@ -229,7 +231,7 @@ def every_sign(likelihood: Likelihood, outputs: Tensor) -> Iterator[Tensor]:
     """The cotangents of all patterns of signs, the same in every sample."""
     for pattern in product([-1.0, 1.0], repeat=outputs[0].numel()):
         signs = torch.tensor(pattern, dtype=outputs.dtype).reshape(outputs.shape[1:])
-        yield module._signed(likelihood, outputs, signs.expand_as(outputs))
+        yield _signed(likelihood, outputs, signs.expand_as(outputs))
 
 
 @pytest.mark.parametrize(("likelihood", "shape"), SMALL)
@@ -274,14 +276,14 @@ def every_label(likelihood: Likelihood, outputs: Tensor) -> Iterator[tuple[Tenso
             chance = torch.stack([p[:, c, s] for s, c in enumerate(pattern)]).prod(0)
             labels = torch.tensor(pattern).reshape(outputs.shape[2:])
             labels = labels.expand(len(outputs), *outputs.shape[2:])
-            yield chance, module._categorical_gradient(outputs, labels)
+            yield chance, _categorical_gradient(outputs, labels)
     else:
         p = outputs.detach().sigmoid().reshape(len(outputs), -1)
         for answers in product([False, True], repeat=p.shape[1]):
             yes = torch.tensor(answers)
             chance = torch.where(yes, p, 1 - p).prod(1)
             labels = yes.reshape(outputs.shape[1:]).expand_as(outputs)
-            yield chance, module._binary_gradient(outputs, labels)
+            yield chance, _binary_gradient(outputs, labels)
 
 
 @pytest.mark.parametrize(("likelihood", "shape"), SMALL[:-1])
@@ -306,13 +308,13 @@ def test_a_cotangent_is_the_gradient_at_its_label() -> None:
     labels = torch.tensor([0, 2, 1, 1])
     loss = torch.nn.functional.cross_entropy(outputs, labels, reduction="sum")
     (expected,) = torch.autograd.grad(loss, outputs)
-    torch.testing.assert_close(module._categorical_gradient(outputs, labels), expected)
+    torch.testing.assert_close(_categorical_gradient(outputs, labels), expected)
     yes = torch.tensor([[True, False, True]]).expand(4, 3)
     loss = torch.nn.functional.binary_cross_entropy_with_logits(
         outputs, yes.double(), reduction="sum"
     )
     (expected,) = torch.autograd.grad(loss, outputs)
-    torch.testing.assert_close(module._binary_gradient(outputs, yes), expected)
+    torch.testing.assert_close(_binary_gradient(outputs, yes), expected)
 
 
 def test_labels_are_as_frequent_as_the_model_says() -> None:

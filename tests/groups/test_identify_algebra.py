@@ -13,8 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from isotropy.groups import _identify_algebra, orthonormal_span, parse_group
-from isotropy.groups._identify_algebra import AlgebraIdentity, identify_algebra
+from isotropy.groups import orthonormal_span, parse_group
+from isotropy.groups._identify_algebra import (
+    AlgebraIdentity,
+    LieStructure,
+    StandardAlgebra,
+    balanced_frame,
+    identify_algebra,
+)
 
 Array = NDArray[Any]
 
@@ -372,7 +378,7 @@ def test_balanced_coordinates_close_a_reductive_algebra_under_transposes() -> No
     bad = frame(np.random.default_rng(4), 11, 100.0, float)
     basis = bad @ (so(1, 3) + sl(3) + sp(2)).basis @ np.linalg.inv(bad)
     basis = orthonormal_span(basis, 1e-9)
-    p = _identify_algebra.balanced_frame(basis)
+    p = balanced_frame(basis)
     moved = np.linalg.inv(p) @ basis @ p
     assert np.abs(span(moved) - span(moved.transpose(0, 2, 1))).max() < 1e-8
 
@@ -437,7 +443,7 @@ def test_other_algebras_are_described(basis: Sequence[Array] | Array, words: lis
 def test_simple_ideals(algebra: Algebra, dimensions: list[int], compact: bool) -> None:
     p = frame(np.random.default_rng(7), algebra.d, 5.0, float)
     basis = orthonormal_span(p @ algebra.basis @ np.linalg.inv(p), 1e-9)
-    structure = _identify_algebra.LieStructure.of_matrices(basis, 1e-8)
+    structure = LieStructure.of_matrices(basis, 1e-8)
     ideals, rest = structure.simple_ideals()
     assert sorted(map(len, ideals)) == dimensions
     assert not len(rest)
@@ -456,8 +462,8 @@ def test_a_proper_subalgebra_is_not_taken_for_the_whole() -> None:
 
 
 def test_what_is_not_proven_is_not_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = _identify_algebra.StandardAlgebra("SO", (3,)), np.eye(3)
-    monkeypatch.setattr(_identify_algebra, "classical", lambda *_: wrong)
+    wrong = StandardAlgebra("SO", (3,)), np.eye(3)
+    monkeypatch.setattr("isotropy.groups._identify_algebra.classical", lambda *_: wrong)
     assert identify_algebra(so(3).basis).expression == "SO(3)"
     found = identify_algebra(so(1, 2).basis)
     assert found.expression is None

@@ -4,7 +4,6 @@ from torch import Tensor, nn
 
 from isotropy.evidence import EffectiveParameters, laplace
 from isotropy.layerwise import LayerType, layer_table, layer_types
-from isotropy.layerwise._layer_types import path_weights
 from isotropy.nn import FactoredLinear, LayerwiseNetwork, PathSum, SparseConv2d
 
 
@@ -93,9 +92,12 @@ def test_every_layer_of_the_network_in_order() -> None:
 
 def test_lengthscales_are_no_weights_and_hyperparameters_are_left_out() -> None:
     model = PathSum({"sparse": SparseConv2d(1, 2), "conv": nn.Conv2d(1, 2, 3, padding=1)})
-    everything = numbers(model, omega=1.0, u=1.0)
-    assert path_weights(model, everything.counts) == {
-        "": {"sparse": ["paths.sparse.u"], "conv": ["paths.conv.weight"]}
+    everything = numbers(model, omega=1.0, u=2.0, weight=3.0, bias=4.0)
+    found = layer_types(model, everything)
+    assert list(found) == [""]
+    assert found[""].normalised == {
+        "sparse": 2.0 / model.get_parameter("paths.sparse.u").numel(),
+        "conv": 3.0 / model.get_parameter("paths.conv.weight").numel(),
     }
     few = {n: c for n, c in everything.counts.items() if "conv" not in n}
     assert list(layer_types(model, EffectiveParameters(few, everything.sizes))[""].paths) == [

@@ -8,10 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from isotropy.layerwise._starting_precisions import (
-    begin_with_strict_paths,
-    starting_precisions,
-)
+from isotropy.layerwise import begin_with_strict_paths, starting_precisions
 from isotropy.nn import LayerwiseNetwork, MapLinear, PathSum
 
 

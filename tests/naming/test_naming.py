@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 from isotropy.equivariance import equivariance_error
 from isotropy.groups import SO, A, D, Dense, S, Z, parse_group
 from isotropy.naming import SharingName, automorphisms, name_sharing
-from isotropy.naming._automorphisms import Automorphisms
 from isotropy.naming._partial_shift import partial_shift
 from isotropy.naming._permutation_words import motion
 from isotropy.naming._position_words import column_words, joined, listed, position_words
@@ -337,7 +337,8 @@ def test_outputs_that_follow_a_subgroup() -> None:
     labels = circulant([1, 1, 0, 0, 0, 0])
     turn = (np.arange(6) + 2) % 6
     flip = (1 - np.arange(6)) % 6
-    found = Automorphisms(((turn, turn), (flip, -np.arange(6) % 6)), 6, 6, 6)
+    generators = ((turn, turn), (flip, -np.arange(6) % 6))
+    found = replace(automorphisms(labels), generators=generators, order=6)
     for inputs, outputs in found.generators:
         assert np.array_equal(labels[np.ix_(outputs, inputs)], labels)
     symmetry = acting(found, labels, np.arange(6)).symmetry

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.naming._pair_group import PairGroup, symmetric
+from discovery.pieces import PairGroup, symmetric
 
 
 def closure(generators, n, m):

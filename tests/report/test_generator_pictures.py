@@ -12,11 +12,9 @@ import pytest
 from scipy.linalg import expm
 
 from isotropy.discovery import Finding
-from isotropy.report._flow_words import in_words, short_name
 from isotropy.report._generator_pictures import generator_pictures, metric_picture
 
 NAMES = ("E", "px", "py", "pz")
-XYZ = ["x", "y", "z"]
 
 
 def rotations(metric: list[float]) -> np.ndarray:
@@ -77,9 +75,10 @@ def test_cells_show_the_matrix() -> None:
 
 def test_rounding_errors_are_not_shown() -> None:
     turn = np.array([[1e-14, -1.0], [1.0, -1e-14]])
-    (picture,) = pictures(generator_pictures(continuous([turn], coordinates=("x", "y"))))
+    html = generator_pictures(continuous([turn], coordinates=("x", "y")))
+    (picture,) = pictures(html)
     assert np.array_equal(shown(picture), np.round(turn))
-    assert in_words(turn, XYZ[:2]) == "rotates x into y"
+    assert captions(html) == ["A rotates x into y"]
 
 
 def test_lorentz() -> None:
@@ -216,7 +215,7 @@ def test_names_are_cut_and_escaped() -> None:
         continuous([[[0, -1], [1, 0]]], coordinates=(long, attack), metric=np.eye(2))
     )
     html += metric_picture(continuous(metric=np.eye(2), coordinates=(long, attack)))
-    cut = short_name(long)
+    cut = "the temp…, level 1"
     assert len(cut) == 18
     assert long not in html
     assert "<i>" not in html

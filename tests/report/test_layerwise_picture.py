@@ -7,7 +7,6 @@ import pytest
 from PIL import Image
 
 from isotropy.layerwise import LayerType
-from isotropy.layerwise._layerwise_result import LayerShares
 from isotropy.report import plot_layers
 
 BLUE, ORANGE, PURPLE = (0, 114, 178), (230, 159, 0), (204, 121, 167)
@@ -17,7 +16,7 @@ def result(shares: dict[str, dict[str, float]], estimates: int = 1) -> Any:
     """All of a ``LayerwiseResult`` that is drawn."""
     types = {name: LayerType.of(paths, dict.fromkeys(paths, 1)) for name, paths in shares.items()}
     layers = {name: layer.paths for name, layer in types.items()}
-    history = tuple(LayerShares(5 * k, layers) for k in range(1, estimates + 1))
+    history = tuple(SimpleNamespace(epoch=5 * k, layers=layers) for k in range(1, estimates + 1))
     return SimpleNamespace(types=types, history=history)
 
 

@@ -20,9 +20,6 @@ from discovery.pieces import ModelComparison, RowLayout
 from isotropy.discovery import Finding, Findings
 from isotropy.groups import Z
 from isotropy.report import finding_page, write_demo_page
-from isotropy.report._curve_section import curve_figure
-from isotropy.report._example_pictures import example_pictures
-from isotropy.report._orbit_plot import orbit_figure
 from isotropy.report._plots import Plots, plot_text
 from isotropy.reps import Symmetry, V
 
@@ -136,10 +133,18 @@ def test_the_curve_and_its_numbers() -> None:
     part = section(page, "With fewer rows")
     assert cells(part)[1:] == [["75", "0.2", "0.9"], ["150", "0.15", "0.6"], ["600", "0.1", "0.2"]]
     assert "600 rows: 0.1 with, 0.2 without" in part
-    flat = curve_figure(replace(TOLD, curve=((10, 0.5, 0.9), (20, 0.4, 0.6))))["layout"]
+
+    def curve(*points: tuple[int, float, float]) -> Any:
+        """The layout of the plot whose lines go over so many rows."""
+        told = finding_page([SHIFT.with_values(comparison=replace(TOLD, curve=points))])
+        rows = [rows for rows, _, _ in points]
+        (plot,) = (one for one in figures(told).values() if one["data"][0].get("x") == rows)
+        return plot["layout"]
+
+    flat = curve((10, 0.5, 0.9), (20, 0.4, 0.6))
     assert flat["yaxis"]["range"][0] == 0
     assert flat["shapes"][0]["y0"] == TOLD.constant
-    steep = curve_figure(replace(TOLD, curve=((10, 0.05, 0.9), (20, 0.004, 0.6))))["layout"]
+    steep = curve((10, 0.05, 0.9), (20, 0.004, 0.6))
     assert steep["yaxis"]["type"] == "log"
     assert steep["yaxis"]["tickvals"] == pytest.approx([0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1])
     assert "With fewer rows" not in finding_page([SHIFT.with_values(comparison=None)])
@@ -163,6 +168,12 @@ def test_layers_and_how_they_were_learned() -> None:
     assert "<script" not in finding_page([bare])
 
 
+def examples_of(finding: Finding) -> str:
+    """The figure of examples on a finding's page."""
+    parts = re.findall(r"<figure class='block'>(.*?)</figure>", finding_page([finding]))
+    return "".join(part for part in parts if "Examples from the data" in part)
+
+
 def pixels(picture: str) -> list[np.ndarray]:
     found = re.findall(r"base64,([^']+)'", picture)
     return [np.asarray(Image.open(io.BytesIO(base64.b64decode(one)))) for one in found]
@@ -175,7 +186,7 @@ def pixels(picture: str) -> list[np.ndarray]:
 def test_images_are_shown_as_they_are(shape: tuple[int, ...], seen: tuple[int, ...]) -> None:
     examples = np.random.default_rng(0).random((2, 3, *shape))
     finding = SWAP.with_values(examples=examples, layout=RowLayout(image=shape))
-    picture = example_pictures(finding)
+    picture = examples_of(finding)
     shown = pixels(picture)
     assert [image.shape for image in shown] == [seen] * 6
     given = examples.reshape(6, *shape)
@@ -189,7 +200,7 @@ def test_images_are_shown_as_they_are(shape: tuple[int, ...], seen: tuple[int, .
 
 def test_rows_are_bars_or_lines() -> None:
     few = np.array([[[1.0, -2.0, 3.0], [3.0, 1.0, -2.0]]])
-    picture = example_pictures(SWAP.with_values(examples=few))
+    picture = examples_of(SWAP.with_values(examples=few))
     assert len(re.findall("<svg", picture)) == 2
     tops = [
         [float(y) for y in re.findall(r"V([\d.]+)h", svg)]
@@ -198,14 +209,22 @@ def test_rows_are_bars_or_lines() -> None:
     np.testing.assert_allclose(tops[0], (3 - few[0, 0]) / 5 * 44, atol=0.06)
     np.testing.assert_allclose(tops[1], (3 - few[0, 1]) / 5 * 44, atol=0.06)
     channels = np.zeros((1, 2, 6, 2))  # positions, then channels
-    lines = example_pictures(SWAP.with_values(examples=channels, layout=RowLayout(channels=2)))
+    lines = examples_of(SWAP.with_values(examples=channels, layout=RowLayout(channels=2)))
     assert len(re.findall("stroke='currentColor'", lines)) == 2 * 2
-    assert example_pictures(SWAP) == ""
+    assert examples_of(SWAP) == ""
 
 
 def test_orbits_under_the_pointer() -> None:
     labels = np.array([[5, 7, -1], [7, 5, 5]])
-    (trace,) = orbit_figure(labels, ["u", "v"], ["a", "b", "<c>"], ["#111", "#222"], (9, 9))["data"]
+    shared = SHIFT.with_values(
+        labels=labels,
+        comparison=None,
+        model_spec={"kind": "shared linear"},
+        input_names=("a", "b", "<c>"),
+        output_names=("u", "v"),
+    )
+    (plot,) = (one for one in figures(finding_page([shared])).values() if "z" in one["data"][0])
+    (trace,) = plot["data"]
     assert trace["z"] == [[1, 2, None], [2, 1, 1]]
     assert trace["text"] == [
         [
@@ -219,7 +238,9 @@ def test_orbits_under_the_pointer() -> None:
             "v ← &lt;c&gt;<br>orbit 1 of 2: 3 equal weights",
         ],
     ]
-    assert trace["colorscale"] == [[0, "#111"], [0.5, "#111"], [0.5, "#222"], [1, "#222"]]
+    first, second = trace["colorscale"][0][1], trace["colorscale"][-1][1]
+    assert first != second
+    assert trace["colorscale"] == [[0, first], [0.5, first], [0.5, second], [1, second]]
 
 
 def test_a_matrix_is_coloured_by_the_orbits_of_the_group() -> None:

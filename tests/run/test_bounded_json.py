@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy._run._bounded_json import bounded_json, shown, utf8_text
+from isotropy._run._bounded_json import shown, utf8_text
+from isotropy.run import bounded_json
 
 LETTERS = st.text(st.characters(exclude_categories=["Cs"]))
 PLAIN = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | LETTERS

@@ -5,8 +5,8 @@ import time
 
 import pytest
 
-from isotropy._run import OutOfTime, Patience, seconds_of, time_in_words
-from isotropy.run import Step
+from isotropy._run import Patience, seconds_of, time_in_words
+from isotropy.run import OutOfTime, Step
 
 
 def busy(seconds: float = 30.0) -> str:

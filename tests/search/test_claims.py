@@ -5,8 +5,7 @@ from datetime import datetime
 import pytest
 import sqlalchemy
 
-from isotropy.search._database import opened
-from isotropy.search._worker_claims import Claims
+from search.pieces import Claims, opened
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy
 
 from isotropy.search import _database
-from isotropy.search._database import opened
+from search.pieces import opened
 
 
 def refused(storage, error=ValueError, **options):

@@ -10,10 +10,7 @@ from pathlib import Path
 import pytest
 
 from isotropy.search import ChildProposal, SearchResult, State, search_groups
-from isotropy.search._database import opened
-from isotropy.search._shared_study import SharedStudy
-from isotropy.search._study import shared_study
-from isotropy.search._worker_claims import Claims
+from search.pieces import Claims, SharedStudy, opened, shared_study
 
 
 @pytest.fixture(scope="module")

@@ -1,3 +1,4 @@
+import optuna
 import pytest
 import sqlalchemy
 
@@ -11,9 +12,7 @@ from isotropy.search import (
     Trained,
     search_groups,
 )
-from isotropy.search._database import opened
-from isotropy.search._shared_study import SharedStudy
-from isotropy.search._study import existing_study, shared_study
+from search.pieces import SharedStudy, opened, shared_study
 
 LOST = "UPDATE isotropy_claims SET worker = 'another', expires = 0"
 FLIP = State(("vertical flip",))
@@ -143,7 +142,7 @@ def test_children_start_from_kept_weights(fakes, tmp_path, keeps):
     # The long training of the flip, of one group, is the third call; rotation starts from it.
     assert values == ([None, None, [3.0, 3.0], [4.0, 4.0]] if keeps else [None] * 4)
     with opened(tmp_path / "study.db", create=False) as database:
-        trials = existing_study(database, "search").trials
+        trials = optuna.load_study(study_name="search", storage=database.storage).trials
     noted = [one.user_attrs.get("start weights") for one in trials]
     assert noted == [None, None, *["found" if keeps else "missing"] * 2]
 

@@ -8,6 +8,7 @@ import pytest
 import sqlalchemy
 import torch
 
+from discovery.pieces import ScoredChild
 from isotropy.search import (
     ChildProposal,
     SearchResult,
@@ -19,11 +20,8 @@ from isotropy.search import (
     _shared_study,
     search_groups,
 )
-from isotropy.search._database import opened
-from isotropy.search._search_result import ScoredChild
-from isotropy.search._shared_study import SharedStudy
-from isotropy.search._study import _settle, settings_of, shared_study
 from isotropy.search._trials import proposal_of_key
+from search.pieces import SharedStudy, _settle, opened, shared_study
 
 SPACE = SearchSpace((1, 4, 4), ("rotation", "vertical flip"), ((4,), (2,)))
 SETTINGS = {"space": SPACE.description(), "child": "a child", "seed": 0, "by_network": True}
@@ -270,9 +268,9 @@ def test_a_study_that_takes_a_deleted_ones_place_knows_nothing_of_it(database):
 
 def test_a_study_is_settled_once_and_not_by_a_worker_that_wakes_late(database):
     study = shared_study(database, "search", SETTINGS)
-    before = settings_of(study)
+    before = dict(study.user_attrs["isotropy"])
     _settle(database, study, {**SETTINGS, "seed": 9})
-    assert settings_of(study) == before
+    assert study.user_attrs["isotropy"] == before
     assert {key: before[key] for key in SETTINGS} == SETTINGS
     assert list(study.user_attrs) == ["isotropy"]
 
@@ -288,7 +286,7 @@ def test_a_worker_is_not_refused_where_another_settles_meanwhile(database, monke
         return read(self, *args, **options)
 
     monkeypatch.setattr(optuna.Study, "get_trials", reading)
-    assert settings_of(shared_study(database, "search", SETTINGS))["seed"] == 0
+    assert shared_study(database, "search", SETTINGS).user_attrs["isotropy"]["seed"] == 0
     assert calls
 
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from scipy.linalg import sqrtm
 from scipy.stats import entropy
 
-from isotropy.sharing._assignment import (
+from isotropy.sharing import rounded
+from sharing.pieces import (
     canonical_labels,
     hard_assignment,
     rank_penalty,
-    rounded,
     row_entropy,
     row_softmax,
 )

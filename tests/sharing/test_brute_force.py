@@ -9,8 +9,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from isotropy.sharing import LeastSquares
-from isotropy.sharing._brute_force import best_partition, set_partitions, shared_solutions
+from isotropy.sharing import LeastSquares, best_partition, shared_solutions
+from isotropy.sharing._brute_force import set_partitions
 
 Array = NDArray[np.float64]
 

@@ -17,6 +17,8 @@ from isotropy.sharing import (
     BilevelOptions,
     FitOptions,
     ModuleSharingOptions,
+    SharedModule,
+    fit_partitions,
     learn_module_sharing,
 )
 from isotropy.sharing._bilevel import search_assignments
@@ -26,8 +28,6 @@ from isotropy.sharing._neighbour_partitions import (
     split_partitions,
 )
 from isotropy.sharing._partition_choice import PartitionScores, refined_partition
-from isotropy.sharing._partition_fits import fit_partitions
-from isotropy.sharing._shared_module import SharedModule
 from isotropy_papers.sum_of_numbers import PositionwiseSum, sum_of_numbers
 from partitions import canonical_labels
 

@@ -11,16 +11,10 @@ from torch import Tensor
 
 from isotropy.equivariance import partition_distance
 from isotropy.run import Step
-from isotropy.sharing import LeastSquares, RelaxationOptions, relax_sharing
-from isotropy.sharing._assignment import (
-    hard_assignment,
-    rank_penalty,
-    rounded,
-    row_entropy,
-    row_softmax,
-)
+from isotropy.sharing import LeastSquares, RelaxationOptions, relax_sharing, rounded
 from isotropy.sharing._relaxation import Optimiser, averaged
 from isotropy_papers.sharing_tasks import shared_means
+from sharing.pieces import hard_assignment, rank_penalty, row_entropy, row_softmax
 
 
 def generator(seed: int) -> torch.Generator:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from isotropy._run import Patience, ProgressCallback
+from isotropy._run import Patience, ProgressCallback, one_thread
 from isotropy.data import Transitions
 from isotropy.discovery._discover_options import Criteria
 from isotropy.discovery._stages import searched
@@ -56,5 +56,6 @@ def discover_transitions(
     data = TransitionData.of(transitions, observation_names, action_names)
     problem = Problem.of(data, "transitions", seed=seed, methods=("transitions",))
     criteria = Criteria(margin, 0.0, level, fit_models, seed)
-    found = searched(problem, [TransitionProposer()], criteria, Patience(), progress)
+    with one_thread():
+        found = searched(problem, [TransitionProposer()], criteria, Patience(), progress)
     return replace(found, seconds=time.perf_counter() - started)

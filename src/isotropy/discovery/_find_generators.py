@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from isotropy._run import Patience, ProgressCallback
+from isotropy._run import Patience, ProgressCallback, one_thread
 from isotropy._run._moved_keywords import moved_keywords
 from isotropy.data import Dataset
 from isotropy.discovery._discover_options import Criteria
@@ -135,9 +135,11 @@ def find_generators(
     data = TaskData.of(as_dataset(X, y, task, groups), permuting=False)
     problem = Problem.of(data, "vectors", seed=seed, methods=("generators",))
     assert isinstance(problem.find, TaskData)
-    search = search_generators(problem.find, options, blocks=blocks, model=model, seed=seed)
     criteria = Criteria(options.margin, 0.0, options.level, fit_models, seed)
-    found = searched(problem, [GeneratorProposer(blocks, search)], criteria, Patience(), progress)
+    with one_thread():
+        search = search_generators(problem.find, options, blocks=blocks, model=model, seed=seed)
+        proposer = GeneratorProposer(blocks, search)
+        found = searched(problem, [proposer], criteria, Patience(), progress)
     details = found[0].details if len(found) else None
     classes = details.classes if isinstance(details, ContinuousDetails) else ()
     chosen = next(

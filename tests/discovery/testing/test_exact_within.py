@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from discovery.given_claims import Tested, bench_of, groups_tested, orders
-from discovery.pieces import FreePredictor, PairGroup
+from discovery.given_claims import bench_of, groups_tested, orders
+from discovery.pieces import FreePredictor, PairGroup, Tested
 
 SHIFT, TURN = np.roll(np.arange(5), -1), np.arange(5)[::-1].copy()
 

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal, norm
 
-from discovery.pieces import holm
+from discovery.pieces import holm, joint_p_values
 from isotropy.discovery import ClaimTest, claim_test
-from isotropy.discovery.testing._tested import joint_p_values
 
 
 def claims_with(costs: np.ndarray) -> list[ClaimTest]:

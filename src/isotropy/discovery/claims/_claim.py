@@ -42,9 +42,9 @@ class Claim(ABC):
         after: The claim that must stand for this one to count, where they are tested in an order.
     """
 
-    wants_smooth: ClassVar[bool] = False
     of_network: ClassVar[bool] = False
     is_trivial: ClassVar[bool] = False
+    wants_smooth: bool = False
     exact: bool = True
     chance: float | None = None
     after: Claim | None = None

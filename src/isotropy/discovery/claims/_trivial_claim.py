@@ -31,6 +31,7 @@ class TrivialClaim(Claim):
         cost: Its test, on some bench.
         order: The number of elements, where it is finite.
         found_by: How it was found.
+        wants_smooth: Whether a smooth predictor will do for its test.
     """
 
     is_trivial = True
@@ -42,6 +43,7 @@ class TrivialClaim(Claim):
     cost: Callable[[Bench], ClaimTest]
     order: int | None = None
     found_by: str = "shuffled columns"
+    wants_smooth: bool = False
 
     @cached_property
     def statement(self) -> Statement:

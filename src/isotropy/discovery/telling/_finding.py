@@ -80,6 +80,11 @@ class Finding:
     certificates: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.claim, Statement):
+            raise TypeError(
+                f"expected a claim, a test and models, got {self.claim!r:.80}: Finding.of(name, "
+                "group, …) makes a finding from the values of all its parts"
+            )
         object.__setattr__(self, "notes", tuple(self.notes))
         if self.examples is not None:
             examples = np.array(self.examples, dtype=np.float64)

@@ -34,6 +34,7 @@ class Bench:
         level: The chance of confirming anything false.
         seed: Of predictors and of random group elements.
         smooth: Whether claims want a predictor whose gradients mean something.
+        plain: Whether claims want one of any family.
         with_networks: Whether networks with a symmetry may be trained to tell groups apart.
         is_wide: Whether the margin is that of symmetries that are worth a soft model.
         found: What is worked out once for several claims.
@@ -52,6 +53,7 @@ class Bench:
     level: float
     seed: int = 0
     smooth: bool = False
+    plain: bool = True
     with_networks: bool = True
     is_wide: bool = False
     found: dict[Hashable, Any] = field(default_factory=dict, repr=False)
@@ -65,7 +67,9 @@ class Bench:
 
     def for_claims(self, claims: Sequence[Claim]) -> Bench:
         """The same, with a smooth predictor where some claims want one."""
-        return replace(self, smooth=any(claim.wants_smooth for claim in claims))
+        smooth = any(claim.wants_smooth and not claim.is_trivial for claim in claims)
+        plain = not smooth or not all(claim.wants_smooth for claim in claims)
+        return replace(self, smooth=smooth, plain=plain)
 
     def with_margin(self, margin: float) -> Bench:
         """The same with a wide margin, and the same predictors."""
@@ -90,13 +94,22 @@ class Bench:
             tell: Whom to tell how it goes on, where fitting takes long.
         """
         told = () if tell is None else (tell,)
-        plain: FreePredictor = self.once(
+        if not self.smooth:
+            return self._plain(rows, *told)
+        if not self.plain:
+            return self.smooth_of(rows)
+        if rows is not self.problem.fitted:  # of the family that was better there
+            is_smooth = self.free is self.smooth_one
+            return self.smooth_of(rows) if is_smooth else self._plain(rows, *told)
+        plain, smooth = self._plain(rows, *told), self.smooth_of(rows)
+        better = PredictorThresholds.now().much_better
+        return smooth if smooth.unexplained * better < plain.unexplained else plain
+
+    def _plain(self, rows: Any, *told: Callable[[str], None]) -> FreePredictor:
+        found: FreePredictor = self.once(
             ("plain", rows), lambda: rows.free_predictor(self.seed + 1, *told)
         )
-        if not self.smooth:
-            return plain
-        smooth, better = self.smooth_of(rows), PredictorThresholds.now().much_better
-        return smooth if smooth.unexplained * better < plain.unexplained else plain
+        return found
 
     @torch.enable_grad()
     def smooth_of(self, rows: Any) -> FreePredictor:

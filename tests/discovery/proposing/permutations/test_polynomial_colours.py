@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from discovery.pieces import PairGroup, log_conjugates, natural_groups, symmetric
+from discovery.pieces import Arrangement, PairGroup, log_conjugates, natural_groups, symmetric
 from isotropy.discovery.proposing.permutations._polynomial_colours import (
     CannotFit,
     PolynomialColours,
 )
-from isotropy.discovery.reading._task_data import Arrangement
 
 
 def coloured(make, n, m=1, degree=1, rows=300, channels=1, output_channels=1, seed=0, noise=0.1):

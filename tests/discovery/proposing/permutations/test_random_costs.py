@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import betainc
 
-from discovery.pieces import PairGroup
-from isotropy.discovery.proposing.permutations._screening import chance_of_cost, orbits_of_pairs
+from discovery.pieces import PairGroup, chance_of_cost, orbits_of_pairs
 
 
 @pytest.mark.parametrize(("size", "blocks"), [(4, 1), (6, 2), (9, 3)])

@@ -99,6 +99,7 @@ def _trivial(search: GeneratorSearch, names: tuple[str, ...]) -> TrivialClaim | 
         f"the target {why}",
         cost,
         found_by="gradients",
+        wants_smooth=True,
     )
 
 
