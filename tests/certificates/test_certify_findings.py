@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from discovery.pieces import RowLayout
 from isotropy.certificates import Certificate, certify, certify_finding, verify
 from isotropy.certificates._finding_networks import CannotCertify, networks_for
 from isotropy.discovery import Finding
@@ -91,7 +90,8 @@ def test_rotations_that_leave_a_number_pay_for_themselves() -> None:
 def test_images_that_may_be_turned() -> None:
     y = torch.arange(200) % 2
     x = drawn(200, 1, 8, 8) * (1 + 2 * y.view(-1, 1, 1, 1))
-    finding = finding_of(p4m(8), V, 2 * Scalar, layout=RowLayout(image=(1, 8, 8)))
+    finding = finding_of(p4m(8), V, 2 * Scalar)
+    finding = finding.with_values(layout=replace(finding.layout, image=(1, 8, 8)))
     both = certify_finding(finding, (x, y), **QUICK)
     assert both.with_symmetry.model == "convnet-4 equivariant p4m"
     assert both.without.model == "convnet-4"

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from certificate_parts import random_normals
-from isotropy.certificates import architecture, initial_parameters
-from isotropy.certificates._initial import film_names
+from isotropy.certificates import Subspace, architecture, initial_parameters
 from isotropy.nn import SharedLinear
 
 
@@ -115,6 +114,13 @@ def test_equivariant_perceptrons_start_alive(group: str) -> None:
 
 
 # --- film -------------------------------------------------------------------------------
+
+
+def film_names(model: nn.Module) -> list[str]:
+    """The parameters that a FiLM subspace moves, in order."""
+    space = Subspace(model, 1, projector="film")
+    still, moved = (space.parameters_at(w) for w in (torch.zeros(1), torch.ones(1)))
+    return [name for name in still if not torch.equal(still[name], moved[name])]
 
 
 def test_film_trains_normalisations_and_the_head() -> None:

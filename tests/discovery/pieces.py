@@ -2,17 +2,17 @@
 
 from isotropy._run import OutOfTime, Patience, Step, generator, json_text, one_thread
 from isotropy.discovery._thresholds import replaced
-from isotropy.discovery.claims._layer_group_claim import GridBench, LayerGroupClaim
-from isotropy.discovery.claims._motions import (
+from isotropy.discovery.claims._image_motions import (
     SHIFTS,
     asked_motions,
     moved_at_random,
     moved_together,
     usual_motions,
 )
+from isotropy.discovery.claims._layer_group_claim import GridBench, LayerGroupClaim
 from isotropy.discovery.claims._permutation_claim import GroupProposal, PermutationClaim
+from isotropy.discovery.modelling._finding_models import ModelComparison, SoftComparison, SoftOffer
 from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
-from isotropy.discovery.modelling._models import ModelComparison, SoftComparison, SoftOffer
 from isotropy.discovery.modelling._soft_offer import compare_soft, soft_offer
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
 from isotropy.discovery.predictors._fitted_images import FittedPredictor, rivals
@@ -23,7 +23,6 @@ from isotropy.discovery.predictors._free_predictor import (
     quadratic_terms,
     sample_losses,
 )
-from isotropy.discovery.predictors._image_predictors import channel_units
 from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
 from isotropy.discovery.predictors._smooth_fit import SmoothFit, fit_smooth, values_and_jacobian
 from isotropy.discovery.proposing._layer_group_proposer import group_space
@@ -69,8 +68,7 @@ from isotropy.discovery.proposing.permutations._screening import (
     orbits_of_pairs,
 )
 from isotropy.discovery.reading._image_data import ImageData
-from isotropy.discovery.reading._problem import Problem, three_way_split
-from isotropy.discovery.reading._row_layout import RowLayout
+from isotropy.discovery.reading._read_problem import Problem, three_way_split
 from isotropy.discovery.reading._task_data import Arrangement, TaskData
 from isotropy.discovery.testing._claim_test import _p_negative_mean, group_average, holm
 from isotropy.discovery.testing._image_bench import ImageBench
@@ -104,7 +102,6 @@ __all__ = [
     "PredictorThresholds",
     "Problem",
     "ProposingThresholds",
-    "RowLayout",
     "ScoredChild",
     "Screening",
     "SearchProgress",
@@ -126,7 +123,6 @@ __all__ = [
     "build_model",
     "candidates_for_rows",
     "chance_of_cost",
-    "channel_units",
     "chart_of_columns",
     "chart_of_combinations",
     "combination_text",

@@ -23,7 +23,6 @@ from discovery.pieces import (
     Problem,
     asked_motions,
     build_model,
-    channel_units,
     moved_at_random,
     one_thread,
     replaced,
@@ -197,14 +196,6 @@ def test_candidates_permute_pixels():
             asked_motions([text], data)
 
 
-def test_constant_channels_keep_their_scale():
-    maps = torch.stack([torch.full((5, 4, 4), 7.0), torch.randn(5, 4, 4)], 1)
-    mean, scale = channel_units(maps)
-    assert mean[0] == 7
-    assert scale[0] == 1
-    torch.testing.assert_close(scale[1, 0, 0], maps[:, 1].std(correction=0))
-
-
 def test_rivals_are_the_best_without_each_part():
     shifts, turns = frozenset({"up", "across"}), frozenset({"turn"})
     free, deep, turned = (
@@ -236,6 +227,19 @@ def image_bench(*fitted: FittedPredictor) -> ImageBench:
     bench = Bench(Problem.of(data_of(1, 4, 4), "images"), margin=0.05, level=0.05)
     bench.found.update(enumerate(fitted))
     return ImageBench(bench)
+
+
+def test_constant_channels_keep_their_scale():
+    x = np.stack([np.full((90, 4, 4), 7.0), np.random.default_rng(0).normal(size=(90, 4, 4))], 1)
+    problem = Problem.of(ImageData.of(load((x, np.arange(90) % 3))), "images")
+    with replaced(PredictorThresholds(image_steps=1)):
+        bench = ImageBench(Bench(problem, margin=0.05, level=0.05))
+        model = bench.network("conv", 4, "all layers strict").network
+    seen = bench.rows.maps
+    assert model.x_mean[0] == 7
+    assert model.x_scale[0] == 1
+    torch.testing.assert_close(model.x_scale[1, 0, 0], seen[:, 1].std(correction=0))
+    torch.testing.assert_close(model.x_mean[1, 0, 0], seen[:, 1].mean())
 
 
 def test_candidates_are_held_against_networks_that_are_not_built_with_them():

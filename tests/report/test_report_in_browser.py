@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from discovery.pieces import ModelComparison, RowLayout
+from discovery.pieces import ModelComparison
 from isotropy.discovery import Finding, Findings
 from isotropy.report import write_demo_page, write_finding_page
 
@@ -81,7 +82,7 @@ IMAGES = Finding.of(
     confirmed=True,
     effect=0.01,
     samples=90,
-    layout=RowLayout(image=(4, 4)),
+    layout=replace(SHIFT.layout, image=(4, 4)),
     examples=np.arange(96.0).reshape(2, 3, 4, 4),
     layers=tuple(
         {

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from discovery.pieces import ModelComparison, RowLayout
+from discovery.pieces import ModelComparison
 from isotropy.discovery import Finding, Findings
 from isotropy.groups import Z
 from isotropy.report import finding_page, write_demo_page
@@ -185,7 +185,7 @@ def pixels(picture: str) -> list[np.ndarray]:
 )
 def test_images_are_shown_as_they_are(shape: tuple[int, ...], seen: tuple[int, ...]) -> None:
     examples = np.random.default_rng(0).random((2, 3, *shape))
-    finding = SWAP.with_values(examples=examples, layout=RowLayout(image=shape))
+    finding = SWAP.with_values(examples=examples, layout=replace(SWAP.layout, image=shape))
     picture = examples_of(finding)
     shown = pixels(picture)
     assert [image.shape for image in shown] == [seen] * 6
@@ -209,7 +209,9 @@ def test_rows_are_bars_or_lines() -> None:
     np.testing.assert_allclose(tops[0], (3 - few[0, 0]) / 5 * 44, atol=0.06)
     np.testing.assert_allclose(tops[1], (3 - few[0, 1]) / 5 * 44, atol=0.06)
     channels = np.zeros((1, 2, 6, 2))  # positions, then channels
-    lines = examples_of(SWAP.with_values(examples=channels, layout=RowLayout(channels=2)))
+    lines = examples_of(
+        SWAP.with_values(examples=channels, layout=replace(SWAP.layout, channels=2))
+    )
     assert len(re.findall("stroke='currentColor'", lines)) == 2 * 2
     assert examples_of(SWAP) == ""
 

@@ -4,7 +4,7 @@ from isotropy._run._lazy_names import lazy_names
 
 _MOVED = {
     "isotropy.discovery.reading._row_layout": "Layout=RowLayout",
-    "isotropy.discovery.modelling._models": "ModelComparison SoftComparison SoftOffer",
+    "isotropy.discovery.modelling._finding_models": "ModelComparison SoftComparison SoftOffer",
     "isotropy.discovery.reading._shape_reading": "Reading=ShapeReading",
     "isotropy.discovery.modelling._standardised": (
         "HomogeneousModel>Finding.model StandardisedModel>Finding.model build_model>Finding.model"
@@ -12,7 +12,7 @@ _MOVED = {
     "isotropy.discovery.testing._claim_test": "group_average holm",
     "isotropy.discovery.testing._confirm_action": "ActionTest",
     "isotropy.discovery.testing._orbit_average": "OrbitAverage",
-    "isotropy.discovery.reading._problem": "three_way_split",
+    "isotropy.discovery.reading._read_problem": "three_way_split",
     "isotropy.discovery.generators": (
         "ClassResult GeneratorFindings SnappedAlgebra find_constraints null_spaces snap snap_affine"
     ),

@@ -11,7 +11,7 @@ from isotropy.data import Transitions
 from isotropy.discovery._discover_options import Criteria
 from isotropy.discovery._stages import searched
 from isotropy.discovery.proposing._transition_proposer import TransitionProposer
-from isotropy.discovery.reading._problem import Problem
+from isotropy.discovery.reading._read_problem import Problem
 from isotropy.discovery.reading._transition_data import TransitionData
 from isotropy.discovery.telling._findings import Findings
 

@@ -23,7 +23,7 @@ from isotropy.discovery.proposing.generators._generator_search import (
     GeneratorOptions,
     search_generators,
 )
-from isotropy.discovery.reading._problem import Problem
+from isotropy.discovery.reading._read_problem import Problem
 from isotropy.discovery.reading._task_data import TaskData, as_dataset
 from isotropy.discovery.telling._finding import Finding
 from isotropy.discovery.telling._findings import Findings

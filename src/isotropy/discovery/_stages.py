@@ -8,9 +8,9 @@ from isotropy._run import Patience, ProgressCallback, Step
 from isotropy.discovery._discover_options import Criteria
 from isotropy.discovery.modelling._model_claims import modelled, soft_models
 from isotropy.discovery.proposing._proposer import Proposer, Tell, propose
-from isotropy.discovery.reading._problem import Problem
+from isotropy.discovery.reading._read_problem import Problem
 from isotropy.discovery.telling._findings import Findings
-from isotropy.discovery.telling._tell_findings import told
+from isotropy.discovery.telling._tell_findings import reported_findings
 from isotropy.discovery.testing._bench import Bench
 from isotropy.discovery.testing._test_claims import outcomes
 
@@ -39,12 +39,12 @@ def searched(
     watched, count = patience.watched(progress), len(proposers)
 
     def tell(stage: int) -> Tell:
-        def said(what: str | Step) -> None:
+        def report(what: str | Step) -> None:
             part = Step(0, 1, what) if isinstance(what, str) else what
             done = stage * _PARTS + _PARTS * part.done // (part.total or 1)
             watched(Step(done, (count + 3) * _PARTS, part.message))
 
-        return said
+        return report
 
     bench = Bench(
         problem,
@@ -58,9 +58,9 @@ def searched(
     near_margin = criteria.near_margin if criteria.looks_near else None
     tests = outcomes(proposed.claims, bench, near_margin, patience, tell(count))
     if tests is None:
-        return told(proposed, None, (), (), bench)
+        return reported_findings(proposed, None, (), (), bench)
     found = modelled(
         tests.reported, bench, patience, tell(count + 1), with_models=criteria.fit_models
     )
     near = soft_models(tests.near, found, bench, patience, tell(count + 2))
-    return told(proposed, tests, found, near, bench)
+    return reported_findings(proposed, tests, found, near, bench)

@@ -14,7 +14,7 @@ from isotropy.report._plots import Plots, numbers_below, plot_axis, plot_text
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding, Findings
-    from isotropy.discovery.modelling._models import ModelComparison
+    from isotropy.discovery.modelling._finding_models import ModelComparison
 
 _HEIGHT = 330.0
 _LOGARITHMIC = 8.0  # ratio of losses from which they need such an axis
@@ -59,7 +59,7 @@ def curve_figure(comparison: ModelComparison) -> dict[str, Any]:
     """Losses over rows, both axes with equal ratios where losses differ much.
 
     Example:
-        >>> from isotropy.discovery.modelling._models import ModelComparison
+        >>> from isotropy.discovery.modelling._finding_models import ModelComparison
         >>> points = [(100, 0.3, 0.9), (200, 0.2, 0.6)]
         >>> comparison = ModelComparison(
         ...     "mean squared error", 0.2, 0.6, 1, 0.1, 50, 200, curve=points

@@ -11,8 +11,8 @@ import torch
 
 from isotropy._run import Patience
 from isotropy.discovery.claims._claim import Claim, FittedModel, uncovered
+from isotropy.discovery.claims._image_motions import SHIFTS, TURNS
 from isotropy.discovery.claims._motion_claim import MotionClaim
-from isotropy.discovery.claims._motions import SHIFTS, TURNS
 from isotropy.discovery.claims._statement import LayerDetails, Statement
 from isotropy.discovery.predictors._fitted_images import FittedPredictor, Tell, free_network
 from isotropy.discovery.predictors._free_predictor import FreePredictor

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from isotropy._run import generator as make_generator
 from isotropy.discovery.claims._claim import Claim, FittedModel
-from isotropy.discovery.claims._motions import (
+from isotropy.discovery.claims._image_motions import (
     SHIFTS,
     Motions,
     about_centre,

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from isotropy._run import Patience
 from isotropy._run import generator as make_generator
 from isotropy.discovery.claims._claim import Claim, FittedModel, NoModel, predictions
+from isotropy.discovery.modelling._finding_models import ModelComparison, Models, SoftOffer
 from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
-from isotropy.discovery.modelling._models import ModelComparison, Models, SoftOffer
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.testing._bench import Bench

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import nn
 
-from isotropy.discovery.modelling._models import SoftComparison, SoftOffer
+from isotropy.discovery.modelling._finding_models import SoftComparison, SoftOffer
 from isotropy.discovery.modelling._soft_model import UNBOUND, fit_soft_model
 from isotropy.discovery.modelling._standardised import StandardisedModel
 from isotropy.discovery.predictors._free_predictor import FreePredictor, sample_losses

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from torch import Tensor, nn
 
-from isotropy.discovery.claims._motions import SHIFTS
+from isotropy.discovery.claims._image_motions import SHIFTS
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.predictors._image_network import DEPTH
 from isotropy.discovery.predictors._image_predictors import (

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.discovery.claims._motions import moved, moved_back, point_group
+from isotropy.discovery.claims._image_motions import moved, moved_back, point_group
 from isotropy.discovery.reading._image_data import SMALLEST_SIDE
 from isotropy.nn import (
     CircularConv2d,

@@ -166,7 +166,7 @@ def _learned(
         spec["alpha"] = limits.layer_channels  # as in the paper: slices multiply it by four
     network = made_image_network(spec, None, seed)  # learn_layers has units of its own
 
-    def told(step: Step) -> None:
+    def report(step: Step) -> None:
         tell(f"types of layers ({_SEARCHES[path]}): epoch {step.done} of {step.total}")
 
     found = learn_layers(
@@ -182,7 +182,7 @@ def _learned(
             curvature=CurvatureOptions(subset=min(limits.layer_curvature_rows, len(some.x))),
         ),
         seed=seed,
-        progress=told,
+        progress=report,
     )
     return network, found
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from isotropy._run import OutOfTime
+from isotropy.discovery.claims._image_motions import SHIFTS, Motions, asked_motions, usual_motions
 from isotropy.discovery.claims._motion_claim import MotionClaim
-from isotropy.discovery.claims._motions import SHIFTS, Motions, asked_motions, usual_motions
 from isotropy.discovery.predictors._image_network import DEPTH, working_grid
 from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
 from isotropy.discovery.proposing._proposer import Note, Proposal, Proposer, Tell, Tried
@@ -43,7 +43,7 @@ class MotionProposer(Proposer):
             tell("fitting a predictor free of symmetry")
             images.free(tell)
             images.network("conv", DEPTH, "network of convolutions", tell)
-            judged = _Judged(images, tell)
+            judged = _JudgedMotions(images, tell)
             while left:
                 yield judged.proposal(left[0])
                 left.pop(0)
@@ -53,7 +53,7 @@ class MotionProposer(Proposer):
 
 
 @dataclass(eq=False)
-class _Judged:
+class _JudgedMotions:
     """Which motions are worth a test; each is judged in the light of those before it.
 
     Args:

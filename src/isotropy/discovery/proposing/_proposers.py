@@ -8,7 +8,7 @@ from isotropy.discovery._discover_options import DiscoverOptions
 from isotropy.discovery.proposing._proposer import Proposer
 from isotropy.discovery.proposing.generators._generator_search import Blocks
 from isotropy.discovery.reading._plan import Method, refuse_options
-from isotropy.discovery.reading._problem import Problem
+from isotropy.discovery.reading._read_problem import Problem
 
 
 def proposers_for(

@@ -26,7 +26,7 @@ class ProposingThresholds(Thresholds):
     screening_held_out: float = 0.3  # of the first part: rows that costs are measured on
     screening_rows: int = 600  # of these at most; more take time, fewer are noisier
     screening_elements: int = 24  # of a group that a predictor is averaged over; fewer are noisier
-    finest_cost: float = 1e-5  # half of what a predictor leaves is told from none, from here on
+    finest_cost: float = 1e-5  # costs as small as half of what a predictor leaves count, from here
     coarsest_cost: float = 0.01  # up to here: more lets coincidences through where little is left
     little_used: float = 0.5  # of what a position does on average; one that does less is ignored
     finer_limit: float = 0.85  # a step from the margin to the largest cost that is no coincidence

@@ -118,12 +118,12 @@ class SearchProgress:
         best: Accuracy and state of the best child that was trained before, if there is one.
 
     Example:
-        >>> told = []
-        >>> progress = SearchProgress(lambda state, **options: Trained(0.75, 10, 1), told.append)
+        >>> steps = []
+        >>> progress = SearchProgress(lambda state, **options: Trained(0.75, 10, 1), steps.append)
         >>> progress.step(Step(0, 5, "no group"))
         >>> trained = progress(State(("rotation",)), seed=0)
         >>> progress.step(Step(1, 5, "rotation"))
-        >>> told[-1]
+        >>> steps[-1]
         Step(done=1, total=5, message='1 of 5 children, best so far 75.0%: rotation')
     """
 

@@ -26,7 +26,7 @@ from isotropy.discovery.reading._plan import (
     refuse_search_options,
     suiting_methods,
 )
-from isotropy.discovery.reading._problem import Problem, Rows
+from isotropy.discovery.reading._read_problem import Problem, Rows
 from isotropy.discovery.reading._reading_thresholds import ReadingThresholds
 from isotropy.discovery.reading._shape_reading import ShapeReading, read_shape
 from isotropy.discovery.reading._task_data import TaskData, as_dataset

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from isotropy._run import Checkpoint, atomic_write, write_json
 from isotropy.discovery.claims._statement import KINDS, Details, LayerDetails, Statement, details_of
-from isotropy.discovery.modelling._models import ModelComparison, Models, SoftOffer
+from isotropy.discovery.modelling._finding_models import ModelComparison, Models, SoftOffer
 from isotropy.discovery.modelling._standardised import rows_for
 from isotropy.discovery.reading._row_layout import RowLayout
 from isotropy.discovery.telling._finding_files import (

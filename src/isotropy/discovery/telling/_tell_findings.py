@@ -13,7 +13,7 @@ from isotropy.discovery.testing._bench import Bench
 from isotropy.discovery.testing._test_claims import Outcomes
 
 
-def told(
+def reported_findings(
     proposed: Proposed,
     outcomes: Outcomes | None,
     found: Sequence[Modelled],

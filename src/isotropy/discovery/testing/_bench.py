@@ -13,7 +13,7 @@ from isotropy._run import generator as make_generator
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
 from isotropy.discovery.predictors._smooth_predictor import smooth_predictor
-from isotropy.discovery.reading._problem import Problem
+from isotropy.discovery.reading._read_problem import Problem
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.testing._data_support import DataSupport
 from isotropy.discovery.testing._testing_thresholds import TestingThresholds
@@ -93,21 +93,21 @@ class Bench:
             rows: The rows.
             tell: Whom to tell how it goes on, where fitting takes long.
         """
-        told = () if tell is None else (tell,)
+        callbacks = () if tell is None else (tell,)
         if not self.smooth:
-            return self._plain(rows, *told)
+            return self._plain(rows, *callbacks)
         if not self.plain:
             return self.smooth_of(rows)
         if rows is not self.problem.fitted:  # of the family that was better there
             is_smooth = self.free is self.smooth_one
-            return self.smooth_of(rows) if is_smooth else self._plain(rows, *told)
-        plain, smooth = self._plain(rows, *told), self.smooth_of(rows)
+            return self.smooth_of(rows) if is_smooth else self._plain(rows, *callbacks)
+        plain, smooth = self._plain(rows, *callbacks), self.smooth_of(rows)
         better = PredictorThresholds.now().much_better
         return smooth if smooth.unexplained * better < plain.unexplained else plain
 
-    def _plain(self, rows: Any, *told: Callable[[str], None]) -> FreePredictor:
+    def _plain(self, rows: Any, *callbacks: Callable[[str], None]) -> FreePredictor:
         found: FreePredictor = self.once(
-            ("plain", rows), lambda: rows.free_predictor(self.seed + 1, *told)
+            ("plain", rows), lambda: rows.free_predictor(self.seed + 1, *callbacks)
         )
         return found
 

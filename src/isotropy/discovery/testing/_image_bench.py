@@ -10,7 +10,7 @@ from typing import TypeAlias
 from torch import Tensor
 
 from isotropy._run import generator as make_generator
-from isotropy.discovery.claims._motions import (
+from isotropy.discovery.claims._image_motions import (
     SHIFTS,
     TURNS,
     Motions,

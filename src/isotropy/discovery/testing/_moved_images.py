@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from isotropy._run import generator as make_generator
 from isotropy.data import load
-from isotropy.discovery.claims._motions import Motions, moved_at_random
+from isotropy.discovery.claims._image_motions import Motions, moved_at_random
 from isotropy.discovery.predictors._image_network import DEPTH, working_grid
 from isotropy.discovery.predictors._image_predictors import fit_image_network, strict_paths
 from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
@@ -34,7 +34,7 @@ def distinguishability(
         wherever: Whether to ask a network as well that sees things wherever they are.
 
     Example:
-        >>> from isotropy.discovery.claims._motions import usual_motions
+        >>> from isotropy.discovery.claims._image_motions import usual_motions
         >>> x = np.random.default_rng(0).normal(size=(400, 6, 6))
         >>> noise, bright = (
         ...     ImageData.of(load((images, np.arange(400) % 2)))

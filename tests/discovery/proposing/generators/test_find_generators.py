@@ -519,7 +519,7 @@ def test_groups_are_never_split(monkeypatch: pytest.MonkeyPatch) -> None:
         parts.extend(three_way_split(*given, **options))
         return tuple(parts)
 
-    monkeypatch.setattr("isotropy.discovery.reading._problem.three_way_split", spied)
+    monkeypatch.setattr("isotropy.discovery.reading._read_problem.three_way_split", spied)
     finding = the_finding(found_in(x, square(x), groups=groups))
     assert sum(len(np.unique(groups[rows])) for rows in parts) == 100
     assert finding.samples <= len(np.unique(groups[parts[2]]))

@@ -99,7 +99,7 @@ class PermutationProposer(Proposer):
         ]
         natural = natural_groups(a.inputs, movable)
         fits = FirstFits.of(bench)
-        judged = _Judged(fits, data, len(given), self.near_margin)
+        judged = _JudgedGroups(fits, data, len(given), self.near_margin)
         for degree in fits.colours:
             yield Tried(f"automorphisms of the coefficients of a {_FITTED[degree]} fit")
         yield from map(Tried, fits.refusals)
@@ -136,7 +136,7 @@ class PermutationProposer(Proposer):
         ]
 
 
-def _of_predictor(fits: FirstFits, data: TaskData, judged: _Judged) -> Iterator[Proposal]:
+def _of_predictor(fits: FirstFits, data: TaskData, judged: _JudgedGroups) -> Iterator[Proposal]:
     """What swaps and gradients of the free predictor suggest."""
     free = fits.screening.free
     yield Tried("swaps of positions")
@@ -149,7 +149,7 @@ def _of_predictor(fits: FirstFits, data: TaskData, judged: _Judged) -> Iterator[
         yield from judged.claims(group, "gradients of a network", adapted=True)
 
 
-class _Judged:
+class _JudgedGroups:
     """Which groups cost little, and are no coincidence.
 
     Args:
