@@ -138,9 +138,15 @@ def main() -> None:
         parser.error(f"expected names of thresholds, got {', '.join(sorted(unknown))}")
     stages = [given.stage] if given.stage else list(STAGES)
     tasks = list(TASKS) if given.full else list(DRAW)
+    draw = f"{len(tasks)} files of seed {given.seed}"
     known: dict[str, Any] = {}
     if given.out is not None and given.out.exists():
-        known = {row["setting"]: row for row in json.loads(given.out.read_text())}
+        before = json.loads(given.out.read_text())
+        if before["draw"] != draw:
+            parser.error(
+                f"expected settings on {draw} in {given.out}, got those on {before['draw']}"
+            )
+        known = {row["setting"]: row for row in before["cells"]}
     out, rows = (sys.stderr if given.json else sys.stdout), []
     with tempfile.TemporaryDirectory() as folder:
         for setting in settings(stages, only):
@@ -148,7 +154,7 @@ def main() -> None:
             rows.append(row)
             if given.out is not None:
                 known[row["setting"]] = row
-                write_json(given.out, list(known.values()))
+                write_json(given.out, {"draw": draw, "cells": list(known.values())})
             counts = ", ".join(f"{row[kind]} {kind}" for kind in ("right", "FALSE", "missed"))
             line = f"{row['setting']:48} {counts:34} {row['cpu_seconds']:7.1f} s  "
             print(line + "; ".join(row["wrong"]), file=out, flush=True)
