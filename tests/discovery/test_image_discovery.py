@@ -143,18 +143,20 @@ def test_noise_confirms_nothing_and_oblong_images_are_not_turned():
 
 
 def test_squares_may_be_sets_where_layers_alone_hold(monkeypatch):
-    kinds = []
+    kinds, candidates = [], []
 
-    def searched(problem, *given):
+    def searched(problem, proposers, *given):
         kinds.append(problem.kind)
+        candidates.append(proposers[0].candidates)
         name = "translation in layer 0" if problem.kind == "images" else "S(6), all positions"
         layers = [{"strict": True}] if problem.kind == "images" else []
         return Findings([Finding.of(name, "S(6)", layers=layers)])
 
     monkeypatch.setattr("isotropy.discovery._discover.searched", searched)
     x, y = np.random.default_rng(0).normal(size=(100, 6, 6)), np.arange(100) % 2
-    found = discover(x, y)
+    found = discover(x, y, candidates=["Z(36)"])
     assert kinds == ["images", "sequences"]
+    assert candidates == [["Z(36)"], ()]  # which act on pixels, and on no elements of a set
     assert [f.name for f in found] == ["S(6), all positions"]
     assert [f.name for f in found.partly] == ["translation in layer 0"]
     found = discover(x, y, methods=("layers", "permutations"))  # layers are what was asked for

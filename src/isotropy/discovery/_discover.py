@@ -135,8 +135,10 @@ def discover(
         for problem in read.problems:
             if any(len(part if read.asked else part.task_first()) for part in parts):
                 break
-            proposers = proposers_for(problem, candidates, blocks, options)
+            proposers = proposers_for(problem, candidates, blocks, options, criteria)
             parts.append(searched(problem, proposers, criteria, patience, progress))
+            # what rows may be as well is looked at for what is sure, without the user's pixels
+            candidates, criteria = (), replace(criteria, near_margin=0.0)
     found = Findings.merged(parts)
     return replace(
         found if read.asked else found.task_first(),

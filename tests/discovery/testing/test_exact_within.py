@@ -60,3 +60,25 @@ def test_the_larger_group_is_claimed_where_it_is_exact():
 def test_groups_that_were_not_joined_before_are_joined_only_if_that_is_exact():
     assert orders(claimed(odd=0.0, left_out=0)[1]) == [10]
     assert orders(claimed(odd=0.09, left_out=0)[1]) == [5]
+
+
+def test_equal_outputs_are_no_reason_to_drop_what_costs_something():
+    """Which outputs are equal says nothing of the inputs: it holds exactly, and trivially."""
+    rng = np.random.default_rng(0)
+    x = torch.as_tensor(rng.normal(size=(1500, 5)))
+    both = around(x, 0.14).expand(-1, 2)
+    bent = torch.as_tensor(rng.normal(size=5))
+    free = FreePredictor(
+        "by hand",
+        lambda x: around(x, 0.14).expand(-1, 2) + 0.3 * torch.sin(x @ bent)[:, None],
+        both.mean(0),
+        0.01,
+    )
+    bench = bench_of(x.numpy(), both.numpy() + 0.1 * rng.normal(size=(1500, 2)), free)
+    swap, stay = np.array([1, 0]), np.arange(2)
+    dearer = PairGroup(((SHIFT, stay), (TURN, stay)), 5, 2)
+    equal = PairGroup(((np.arange(5), swap),), 5, 2)
+    every, left = groups_tested(bench, [dearer, equal])
+    assert every[0].approximate
+    assert [one.confirmed for one in left] == [True, True]
+    assert [bool(one.claim.statement.trivial) for one in left] == [False, True]

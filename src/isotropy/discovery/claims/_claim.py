@@ -162,6 +162,11 @@ class Claim(ABC):
         del tested, bench
         return ()
 
+    def untestable(self, tested: Tested) -> str:
+        """What is worth knowing where the data cannot tell whether it holds; empty for nothing."""
+        del tested
+        return ""
+
     def examples(self, rows: Any, seed: int) -> NDArray[np.float64] | None:
         """A few rows as they were given, and what elements make of them, if that can be shown."""
         del rows, seed

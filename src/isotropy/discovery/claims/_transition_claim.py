@@ -95,6 +95,10 @@ class TransitionClaim(Claim):
         """The largest relative error over elements of the group."""
         return error_of_model(model, rows.x, self.symmetry, seed)
 
+    def untestable(self, tested: Tested) -> str:
+        """Why the log cannot tell."""
+        return f"{self.statement.action}: {tested.reason}" if tested.reason else ""
+
     def notes(self, tested: Tested, bench: Bench) -> tuple[str, ...]:
         """What it moves, and on which rows and columns it was tested."""
         del bench

@@ -27,6 +27,7 @@ class ConvolutionProposer(Proposer):
     """Looks for a linear map that shares its weights along diagonals, which no group explains."""
 
     words = "looking for convolutions"
+    by = 0.35  # with permutations, whose fits it looks at
 
     def propose(self, bench: Bench, tell: Tell) -> Iterator[Proposal]:
         """One sharing at most, where a linear map explains the data."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from isotropy.discovery._discover_options import DiscoverOptions
+from isotropy.discovery._discover_options import Criteria, DiscoverOptions
 from isotropy.discovery.proposing._proposer import Proposer
 from isotropy.discovery.proposing.generators._generator_search import Blocks
 from isotropy.discovery.reading._plan import Method, refuse_options
@@ -16,6 +16,7 @@ def proposers_for(
     candidates: Sequence[str],
     blocks: Blocks | None,
     options: DiscoverOptions,
+    criteria: Criteria,
 ) -> list[Proposer]:
     """Those for the methods of a problem, in the order in which they look.
 
@@ -24,6 +25,7 @@ def proposers_for(
         candidates: Groups of the user's.
         blocks: Columns that move in the same way.
         options: Of the search.
+        criteria: What a claim has to stand.
 
     Raises:
         ValueError: If an option is for rows of another kind.
@@ -31,7 +33,7 @@ def proposers_for(
     _require_suiting(problem, candidates, blocks, options)
     found: list[Proposer] = []
     for method in problem.methods:
-        found += _of_method(method, problem, candidates, blocks, options)
+        found += _of_method(method, problem, candidates, blocks, options, criteria)
     return found
 
 
@@ -41,6 +43,7 @@ def _of_method(
     candidates: Sequence[str],
     blocks: Blocks | None,
     options: DiscoverOptions,
+    criteria: Criteria,
 ) -> list[Proposer]:
     """The proposers of a method; each is imported where it is used."""
     if method == "permutations":
@@ -51,7 +54,7 @@ def _of_method(
             PermutationProposer,
         )
 
-        near = options.near_margin if options.near_margin > options.margin else 0.0
+        near = criteria.near_margin if criteria.looks_near else 0.0
         return [PermutationProposer(candidates, near), ConvolutionProposer()]
     if method == "generators":
         from isotropy.discovery.proposing.generators._generator_proposer import GeneratorProposer

@@ -114,8 +114,9 @@ def _problems(
     """The rows as what they seem to be; images that may be sets, as sets too."""
     rows: Rows
     if isinstance(given, Transitions):
-        names = [plain_names(tuple(some)) for some in options.entry_names or (None, None) if some]
-        rows = TransitionData.of(given, *(names or (None, None)))
+        names = options.entry_names
+        named = (None, None) if names is None else [plain_names(tuple(some)) for some in names]
+        rows = TransitionData.of(given, *named)
     elif reading.kind == "images":
         rows = ImageData.of(given)
     else:

@@ -18,8 +18,7 @@ from isotropy.discovery.telling._finding_files import (
     without_links,
 )
 from isotropy.discovery.telling._findings_answer import answer, findings_html
-
-_SURE = 1e-2  # smaller p-values are no reason to prefer one finding to a larger one
+from isotropy.discovery.testing._outcome import rank
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,6 +188,4 @@ class Findings(Sequence[Finding]):
 
 def _rank(finding: Finding) -> tuple[Any, ...]:
     """Smaller comes first."""
-    doubt = max(finding.p_value, _SURE)
-    whole = (finding.trivial != "", not finding.confirmed, finding.of_network)
-    return *whole, doubt, -(finding.dimension or 0), -(finding.order or 0)
+    return rank(finding.claim, finding.test, finding.of_network)

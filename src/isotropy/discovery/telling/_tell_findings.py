@@ -33,11 +33,12 @@ def reported_findings(
     if outcomes is None:
         names = [claim.label for claim in proposed.claims if not claim.is_trivial]
         tried += [f"{name}: proposed, not tested" for name in names]
-        return Findings((), tried)
+        return Findings((), tried, notes=[one.text for one in proposed.notes])
     tried += [one.line() for one in outcomes.tested if not one.claim.statement.trivial]
     confirmed = any(one.confirmed for one in outcomes.tested)
     notes = bench.problem.rows.notes(bench)
     notes += [one.text for one in proposed.notes if not (one.unless_confirmed and confirmed)]
+    notes += [text for one in outcomes.tested if (text := one.claim.untestable(one))]
     return Findings(
         [finding(one, bench) for one in found],
         tried,

@@ -71,6 +71,11 @@ class Bench:
         plain = not smooth or not all(claim.wants_smooth for claim in claims)
         return replace(self, smooth=smooth, plain=plain)
 
+    @property
+    def of_images(self) -> bool:
+        """Whether rows are images, whose predictors are networks that proposers have trained."""
+        return self.problem.kind == "images"
+
     def with_margin(self, margin: float) -> Bench:
         """The same with a wide margin, and the same predictors."""
         return replace(self, margin=margin, is_wide=True)

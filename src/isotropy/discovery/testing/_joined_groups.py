@@ -160,7 +160,8 @@ def _best_of_shifts(one: Tested, losses: _NetworkLosses, bench: Bench) -> Tested
     best, own = one, one.claim
     averaged = _of_average(own, losses) if smaller_ones else losses.flat
     for group in smaller_ones:
-        proposal = GroupProposal(group, one.claim.proposal.method, one.claim.proposal.chance)
+        before = one.claim.proposal
+        proposal = GroupProposal(group, before.method, before.chance, limit=before.limit)
         smaller = replace(one.claim, proposal=proposal)
         theirs = losses.of_network(smaller)
         least = bench.margin * float(losses.flat.mean() - theirs.mean())

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from isotropy.discovery.testing._claim_test import ClaimTest
 from isotropy.discovery.testing._testing_thresholds import TestingThresholds
 
+if TYPE_CHECKING:
+    from isotropy.discovery.claims._statement import Statement
+
+_SURE = 1e-2  # smaller p-values are no reason to prefer one finding to a larger one
 _NEGLIGIBLE = 1e-5  # size of an effect below which its digits are noise
 _SMALLEST_SHOWN = 1e-6  # the normal approximation of the test says nothing of smaller chances
 
@@ -89,3 +94,9 @@ def shown_p_value(value: float) -> str:
         ('p = 0.012', 'p < 1e-06')
     """
     return f"p = {value:.2g}" if value >= _SMALLEST_SHOWN else f"p < {_SMALLEST_SHOWN:.0e}"
+
+
+def rank(claim: Statement, test: Outcome, of_network: bool) -> tuple[Any, ...]:
+    """What findings are sorted by: the task before layers, sure ones first, then the largest."""
+    whole = (claim.trivial != "", not test.confirmed, of_network)
+    return *whole, max(test.p_value, _SURE), -(claim.dimension or 0), -(claim.order or 0)

@@ -11,6 +11,7 @@ from isotropy._run import generator as make_generator
 from isotropy.discovery.claims._claim import Claim, uncovered
 from isotropy.discovery.testing._bench import Bench
 from isotropy.discovery.testing._claim_test import ClaimTest, holm
+from isotropy.discovery.testing._outcome import rank
 from isotropy.discovery.testing._tested import Tested, corrected
 
 
@@ -30,8 +31,11 @@ class Outcomes:
 
     @property
     def reported(self) -> list[Tested]:
-        """What is a finding of its own."""
-        return [one for one in self.tested if one.reported and not one.claim.statement.trivial]
+        """What is a finding of its own, ranked: what comes first gets its model first."""
+        found = [one for one in self.tested if one.reported and not one.claim.statement.trivial]
+        return sorted(
+            found, key=lambda one: rank(one.claim.statement, one.outcome, one.claim.of_network)
+        )
 
 
 def all_tested(claims: Sequence[Claim], bench: Bench) -> list[Tested]:
@@ -54,8 +58,9 @@ def chosen(tested: Sequence[Tested], bench: Bench, patience: Patience) -> list[T
     Kinds choose in the order in which they were proposed, and see what those before them chose. A
     group without a name is not claimed beside another kind that has one.
     """
-    found = list(tested)
-    for kind in dict.fromkeys(type(one.claim) for one in tested):
+    trivial = [one for one in tested if one.claim.statement.trivial]  # no reason to drop others
+    found = [one for one in tested if not one.claim.statement.trivial]
+    for kind in dict.fromkeys(type(one.claim) for one in found):
         own = [one for one in found if type(one.claim) is kind]
         beside = [one for one in found if type(one.claim) is not kind]
         found = beside + kind.chosen(own, beside, bench, patience)
@@ -63,14 +68,13 @@ def chosen(tested: Sequence[Tested], bench: Bench, patience: Patience) -> list[T
     found.sort(key=lambda one: places.get(one.claim, len(places)))
     named = {type(one.claim) for one in found if one.reported and one.claim.is_named}
     why = "its group has no name, and another kind of symmetry has"
-    return uncovered(
-        [
-            one.withdrawn(why)
-            if one.reported and not one.claim.is_named and named - {type(one.claim)}
-            else one
-            for one in found
-        ]
-    )
+    left = [
+        one.withdrawn(why)
+        if one.reported and not one.claim.is_named and named - {type(one.claim)}
+        else one
+        for one in found
+    ]
+    return [*uncovered(left), *trivial]
 
 
 def trivial_outcomes(
@@ -138,10 +142,13 @@ def outcomes(
         patience: How long it may take.
         tell: Whom to tell.
     """
+    if patience.stopped and not claims:
+        return None
     tell("fitting a predictor free of symmetry")
+    of_networks = all(claim.of_network for claim in claims) if claims else bench.of_images
 
     def test() -> list[Tested]:
-        if not all(claim.of_network for claim in claims):  # which bring their own networks
+        if not of_networks:  # which bring their own
             bench.free  # noqa: B018 - fitted here, so that whoever watches knows what takes its time
         tell("testing claims")
         return all_tested(claims, bench)
@@ -151,11 +158,14 @@ def outcomes(
     if first is None:
         return None
     near = None
-    if near_margin is not None and not any(one.confirmed for one in first):
+    real = [one for one in first if not one.claim.statement.trivial]
+    if near_margin is not None and not any(one.confirmed for one in real):
         wide = bench.with_margin(near_margin)  # what is confirmed is what to build on
-        near = patience.attempt("looking for what holds nearly", lambda: near_outcomes(first, wide))
+        near = patience.attempt("looking for what holds nearly", lambda: near_outcomes(real, wide))
     tested = chosen(first, bench, patience)
     trivial = patience.attempt(
         "testing what holds trivially", lambda: trivial_outcomes(claims, tested, bench), needed=True
     )
-    return Outcomes(tuple(tested), tuple(trivial or ()), tuple(near or ()))
+    if trivial is None:
+        trivial = [one for one in tested if one.confirmed and one.claim.statement.trivial]
+    return Outcomes(tuple(tested), tuple(trivial), tuple(near or ()))

@@ -58,12 +58,16 @@ class GeneratorProposer(Proposer):
         for action in dict.fromkeys(result.action for result in search.results):
             yield Tried(f"generators of {action}")
         yield from map(Note, search.notes)
-        trivial = _trivial(search, column_names(find))
+        # by itself a search has no need of other families
+        alone = self.search is not None
+        trivial = _trivial(search, column_names(find), wants_smooth=alone)
         if trivial is not None:
             yield trivial
 
 
-def _trivial(search: GeneratorSearch, names: tuple[str, ...]) -> TrivialClaim | None:
+def _trivial(
+    search: GeneratorSearch, names: tuple[str, ...], *, wants_smooth: bool
+) -> TrivialClaim | None:
     """That a target is linear, or looks at one combination of columns alone.
 
     Whether it is: a predictor of that kind must cost less than the margin, as for any claim.
@@ -99,7 +103,7 @@ def _trivial(search: GeneratorSearch, names: tuple[str, ...]) -> TrivialClaim | 
         f"the target {why}",
         cost,
         found_by="gradients",
-        wants_smooth=True,
+        wants_smooth=wants_smooth,
     )
 
 

@@ -122,18 +122,12 @@ class PermutationProposer(Proposer):
         """Those that cost little, then the largest groups; whatever is no group."""
         limits = ProposingThresholds.now()
         groups = [one for one in claims if isinstance(one, PermutationClaim)]
+        tested = [one for one in groups if one.proposal.limit]
+        doubtful = [one for one in groups if not one.proposal.limit]
         rest = [one for one in claims if not isinstance(one, PermutationClaim)]
-        first = sorted(
-            groups,
-            key=lambda one: (
-                one.proposal.cost > limits.cheap_group,
-                -one.group.order,
-            ),
-        )
-        return [
-            *sorted(first[: limits.most_groups], key=lambda one: -one.group.order),
-            *rest,
-        ]
+        tested.sort(key=lambda one: (one.proposal.cost > limits.cheap_group, -one.group.order))
+        largest = sorted(tested[: limits.most_groups], key=lambda one: -one.group.order)
+        return [*largest, *doubtful, *rest]
 
 
 def _of_predictor(fits: FirstFits, data: TaskData, judged: _JudgedGroups) -> Iterator[Proposal]:
@@ -200,9 +194,10 @@ class _JudgedGroups:
         for one in worth_softening(unseen):
             limit = self._limit(one.group)
             # what costs more here need not be tested with that margin
-            limit = (
-                limit if one.cost <= ProposingThresholds.now().screening_margins * limit else 0.0
-            )
+            if one.cost > ProposingThresholds.now().screening_margins * limit:
+                limit = 0.0
+            if not limit and one.cost > self.near_margin:
+                continue
             yield self._claim(GroupProposal(one.group, one.method, 1.0, one.cost, limit))
 
     def _claim(self, proposal: GroupProposal) -> PermutationClaim:
