@@ -111,6 +111,44 @@ def soak() -> str:
 _ACCEPTED = ("verified", "verified given", "accepted, rows decided by rounding", "loaded")
 
 
+def discovery() -> str:
+    """How often discovery is right, and how often it claims what is not there."""
+    rows = []
+    for name, what in (
+        ("known-symmetries", "files through the command"),
+        ("false-claims", "tables"),
+        ("false-image-claims", "sets of images"),
+        ("discovered-transitions", "logs of simulators"),
+    ):
+        found = _result(name)
+        cells = found["cells"]
+        if name == "known-symmetries":
+            of, right = len(cells), sum(cell["result"] == "right" for cell in cells)
+            false = sum(cell["result"] == "FALSE" for cell in cells)
+        elif name == "discovered-transitions":
+            of = len(cells)
+            right = sum(_names_group(cell) for cell in cells)
+            false = sum(bool(cell["found"]) and not _names_group(cell) for cell in cells)
+        else:
+            of = sum(cell["sets"] for cell in cells)
+            false = sum(cell.get("false") or 0 for cell in cells)
+            right = sum(
+                cell["sets"] - cell["false"] if cell.get("right") is None else cell["right"]
+                for cell in cells
+            )
+        rows.append(
+            [f"`{found['command'].removeprefix('python ')}`", what, *map(str, (of, right, false))]
+        )
+    return _table(("benchmark", "of what", "how many", "right", "false"), rows, (2, 3, 4))
+
+
+def _names_group(cell: dict[str, Any]) -> bool:
+    """Whether the group of an environment was found, or none where it has none."""
+    if cell["true"] is None:
+        return cell["found"] is None
+    return bool(cell["found"]) and cell["found"].startswith(cell["true"])
+
+
 def shared_means() -> str:
     """Table 1 of Yeh et al.: errors and partition distances, theirs in parentheses."""
     cells = _cells("yeh2022-table1")
@@ -268,6 +306,7 @@ _UNTRACED_LENGTHSCALES = [
 TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "beside-theirs": ("README.md", beside_theirs),
     "soak": ("docs/security.md", soak),
+    "discovery": ("docs/discovering.md", discovery),
     "yeh2022-table1": ("docs/papers/yeh2022.md", shared_means),
     "yeh2022-figures": ("docs/papers/yeh2022.md", shared_weights),
     "basu2021-tables4-5": ("docs/papers/basu2021.md", single_groups),
