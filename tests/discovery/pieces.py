@@ -13,9 +13,8 @@ from isotropy.discovery.claims._layer_group_claim import GridBench, LayerGroupCl
 from isotropy.discovery.claims._permutation_claim import GroupProposal, PermutationClaim
 from isotropy.discovery.modelling._finding_models import ModelComparison, SoftComparison, SoftOffer
 from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
-from isotropy.discovery.modelling._soft_offer import compare_soft, soft_offer
+from isotropy.discovery.modelling._soft_model import compare_soft, soft_offer
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
-from isotropy.discovery.predictors._fitted_images import FittedPredictor, rivals
 from isotropy.discovery.predictors._free_predictor import (
     FreePredictor,
     fit_free_predictor,
@@ -23,12 +22,12 @@ from isotropy.discovery.predictors._free_predictor import (
     quadratic_terms,
     sample_losses,
 )
+from isotropy.discovery.predictors._image_predictors import FittedPredictor, rivals
 from isotropy.discovery.predictors._predictor_thresholds import PredictorThresholds
 from isotropy.discovery.predictors._smooth_fit import SmoothFit, fit_smooth, values_and_jacobian
-from isotropy.discovery.proposing._layer_group_proposer import group_space
+from isotropy.discovery.proposing._layer_group_proposer import SearchProgress, group_space
 from isotropy.discovery.proposing._layer_proposer import LayerProposer, LearnedLayers
 from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
-from isotropy.discovery.proposing._trained_children import SearchProgress
 from isotropy.discovery.proposing.generators._charts import (
     Chart,
     chart_of_columns,
@@ -71,8 +70,7 @@ from isotropy.discovery.reading._image_data import ImageData
 from isotropy.discovery.reading._read_problem import Problem, three_way_split
 from isotropy.discovery.reading._task_data import Arrangement, TaskData
 from isotropy.discovery.testing._claim_test import _p_negative_mean, group_average, holm
-from isotropy.discovery.testing._image_bench import ImageBench
-from isotropy.discovery.testing._moved_images import distinguishability
+from isotropy.discovery.testing._image_bench import ImageBench, distinguishability
 from isotropy.discovery.testing._tested import Tested, joint_p_values
 from isotropy.discovery.testing._testing_thresholds import TestingThresholds
 from isotropy.naming._pair_group import PairGroup, symmetric

@@ -218,7 +218,7 @@ def _pretended(monkeypatch: pytest.MonkeyPatch, scores: Mapping[tuple[str, ...],
         ]
         return SearchResult(space, tuple(children))
 
-    where = "isotropy.discovery.proposing._trained_children.search_groups"
+    where = "isotropy.discovery.proposing._layer_group_proposer.search_groups"
     monkeypatch.setattr(where, search)
 
 

@@ -285,7 +285,7 @@ def test_a_claim_is_held_against_one_strict_layer_less(monkeypatch, costs, depth
 
     monkeypatch.setattr(LearnedLayers, "of", learned)
     monkeypatch.setattr(ImageBench, "cost", cost)
-    for place in ("testing._image_bench", "predictors._fitted_images"):
+    for place in ("testing._image_bench", "predictors._image_predictors"):
         monkeypatch.setattr(f"isotropy.discovery.{place}.fit_image_network", fit)
     with replaced(PredictorThresholds(image_steps=1)):
         found = LayerProposer().propose(images.bench, lambda words: None)

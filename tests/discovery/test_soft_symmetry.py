@@ -174,7 +174,7 @@ def test_being_as_good_as_the_free_predictor_is_not_enough(monkeypatch):
         compared.append(compare_soft(*losses, **options))
         return compared[-1]
 
-    monkeypatch.setattr("isotropy.discovery.modelling._soft_offer.compare_soft", kept)
+    monkeypatch.setattr("isotropy.discovery.modelling._soft_model.compare_soft", kept)
     found = discover(x, y, methods="permutations")
     assert len(found) == 0
     assert found.nearly == ()

@@ -84,7 +84,7 @@ def _tried_lines(findings: "Findings") -> Iterator[str]:
 def _tried(one: "str | Mapping[str, Any]") -> str:
     if isinstance(one, str):
         return one
-    from isotropy.discovery.testing._outcome import shown_p_value
+    from isotropy.discovery.testing._tested import shown_p_value
 
     effect = one.get("effect")
     cost = ""

@@ -3,9 +3,8 @@
 from isotropy._run._lazy_names import lazy_names
 
 _MOVED = {
-    "isotropy.discovery.reading._row_layout": "Layout=RowLayout",
     "isotropy.discovery.modelling._finding_models": "ModelComparison SoftComparison SoftOffer",
-    "isotropy.discovery.reading._shape_reading": "Reading=ShapeReading",
+    "isotropy.discovery.reading._shape_reading": "Layout=RowLayout Reading=ShapeReading",
     "isotropy.discovery.modelling._standardised": (
         "HomogeneousModel>Finding.model StandardisedModel>Finding.model build_model>Finding.model"
     ),

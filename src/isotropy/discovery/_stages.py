@@ -9,8 +9,7 @@ from isotropy.discovery._discover_options import Criteria
 from isotropy.discovery.modelling._model_claims import modelled, soft_models
 from isotropy.discovery.proposing._proposer import Proposer, Tell, propose
 from isotropy.discovery.reading._read_problem import Problem
-from isotropy.discovery.telling._findings import Findings
-from isotropy.discovery.telling._tell_findings import reported_findings
+from isotropy.discovery.telling._findings import Findings, reported_findings
 from isotropy.discovery.testing._bench import Bench
 from isotropy.discovery.testing._test_claims import outcomes
 

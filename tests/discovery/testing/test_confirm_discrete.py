@@ -9,7 +9,7 @@ from torch import Tensor
 
 from discovery.pieces import DiscreteCandidate, candidates_for_rows
 from isotropy.discovery import DataSupport
-from isotropy.discovery.testing._confirm_discrete import confirm_discrete
+from isotropy.discovery.testing._confirm_action import confirm_discrete
 
 
 def normal(n: int, width: int, seed: int) -> Tensor:

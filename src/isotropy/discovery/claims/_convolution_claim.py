@@ -14,8 +14,8 @@ from torch import Tensor
 from isotropy._run import Patience
 from isotropy.discovery.claims._claim import Claim, FittedModel
 from isotropy.discovery.claims._statement import Statement, WeightDetails
+from isotropy.discovery.modelling._finding_models import error_of_model
 from isotropy.discovery.modelling._standardised import build_model
-from isotropy.discovery.modelling._worth import error_of_model
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.testing._bench import Bench

@@ -15,18 +15,21 @@ from torch import Tensor, nn
 from isotropy._run import Patience
 from isotropy.discovery.claims._claim import Claim, FittedModel, NoModel
 from isotropy.discovery.claims._statement import ContinuousDetails, Statement
+from isotropy.discovery.modelling._finding_models import error_of_model
 from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
 from isotropy.discovery.modelling._standardised import TranslationInvariantModel, rows_for
 from isotropy.discovery.modelling._symmetric_model import fit_continuous_model
-from isotropy.discovery.modelling._worth import error_of_model
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.predictors._share_of_columns import share_of_columns
 from isotropy.discovery.proposing.generators._charts import Array
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.testing._bench import Bench
 from isotropy.discovery.testing._claim_test import ConfirmOptions, Loss
-from isotropy.discovery.testing._confirm_action import confirm_action
-from isotropy.discovery.testing._confirm_discrete import confirm_discrete, element_candidates
+from isotropy.discovery.testing._confirm_action import (
+    confirm_action,
+    confirm_discrete,
+    element_candidates,
+)
 from isotropy.discovery.testing._tested import ElementTest, Tested
 from isotropy.discovery.testing._testing_thresholds import TestingThresholds
 from isotropy.equivariance import equivariance_error

@@ -14,12 +14,17 @@ from isotropy.discovery.claims._claim import Claim, FittedModel, uncovered
 from isotropy.discovery.claims._image_motions import SHIFTS, TURNS
 from isotropy.discovery.claims._motion_claim import MotionClaim
 from isotropy.discovery.claims._statement import LayerDetails, Statement
-from isotropy.discovery.predictors._fitted_images import FittedPredictor, Tell, free_network
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.predictors._image_network import DEPTH, ImagePath
-from isotropy.discovery.predictors._image_predictors import fit_image_network, strict_paths
+from isotropy.discovery.predictors._image_predictors import (
+    FittedPredictor,
+    Tell,
+    fit_image_network,
+    free_network,
+    strict_paths,
+)
 from isotropy.discovery.reading._image_data import ImageData
-from isotropy.discovery.reading._row_layout import RowLayout
+from isotropy.discovery.reading._shape_reading import RowLayout
 from isotropy.discovery.testing._bench import Bench
 from isotropy.discovery.testing._image_bench import ImageBench
 from isotropy.discovery.testing._tested import Tested

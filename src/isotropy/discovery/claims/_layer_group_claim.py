@@ -21,7 +21,7 @@ from isotropy.discovery.predictors._train_classifier import (
     outputs_of,
 )
 from isotropy.discovery.reading._image_data import ImageData
-from isotropy.discovery.reading._row_layout import RowLayout
+from isotropy.discovery.reading._shape_reading import RowLayout
 from isotropy.discovery.testing._bench import Bench
 from isotropy.discovery.testing._claim_test import claim_test
 from isotropy.discovery.testing._tested import Tested

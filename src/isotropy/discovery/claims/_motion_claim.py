@@ -21,11 +21,14 @@ from isotropy.discovery.claims._image_motions import (
     moved_together,
 )
 from isotropy.discovery.claims._statement import Statement
-from isotropy.discovery.modelling._worth import error_of_model
-from isotropy.discovery.predictors._fitted_images import free_network
+from isotropy.discovery.modelling._finding_models import error_of_model
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.predictors._image_network import DEPTH, PHASES, working_grid
-from isotropy.discovery.predictors._image_predictors import fit_image_network, strict_paths
+from isotropy.discovery.predictors._image_predictors import (
+    fit_image_network,
+    free_network,
+    strict_paths,
+)
 from isotropy.discovery.reading._image_data import ImageData
 from isotropy.discovery.testing._bench import Bench
 from isotropy.discovery.testing._image_bench import ImageBench

@@ -15,9 +15,9 @@ from isotropy._run import Patience
 from isotropy._run import generator as make_generator
 from isotropy.discovery.claims._claim import Claim, FittedModel, uncovered
 from isotropy.discovery.claims._statement import Statement, WeightDetails
+from isotropy.discovery.modelling._finding_models import error_of_model, moved_rows
 from isotropy.discovery.modelling._modelling_thresholds import ModellingThresholds
 from isotropy.discovery.modelling._symmetric_model import fit_symmetric_model
-from isotropy.discovery.modelling._worth import error_of_model, moved_rows
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.predictors._share_of_columns import share_of_columns
 from isotropy.discovery.reading._task_data import TaskData

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from isotropy.discovery.reading._row_layout import RowLayout
+from isotropy.discovery.reading._shape_reading import RowLayout
 from isotropy.naming._row_rep import RowRep
 from isotropy.reps import Symmetry
 

@@ -11,8 +11,8 @@ from torch import nn
 from isotropy.discovery.claims._claim import Claim, FittedModel
 from isotropy.discovery.claims._signed_permutation import SignedPermutation, generated
 from isotropy.discovery.claims._statement import Statement
+from isotropy.discovery.modelling._finding_models import error_of_model
 from isotropy.discovery.modelling._transition_network import fit_transition_network
-from isotropy.discovery.modelling._worth import error_of_model
 from isotropy.discovery.predictors._free_predictor import FreePredictor
 from isotropy.discovery.reading._transition_data import TransitionData
 from isotropy.discovery.testing._bench import Bench

@@ -6,8 +6,7 @@ from isotropy.discovery.proposing.generators._algebras import ClassResult
 from isotropy.discovery.proposing.generators._data_constraints import find_constraints
 from isotropy.discovery.proposing.generators._generator_search import GeneratorOptions
 from isotropy.discovery.proposing.generators._resampled_null_space import null_spaces
-from isotropy.discovery.proposing.generators._snap import SnappedAlgebra, snap
-from isotropy.discovery.proposing.generators._snap_affine import snap_affine
+from isotropy.discovery.proposing.generators._snap import SnappedAlgebra, snap, snap_affine
 
 __all__ = [
     "ClassResult",

@@ -158,7 +158,7 @@ class _Work:
         seen, outside = self.bench.problem.seen, self.bench.problem.outside
         assert isinstance(seen, TaskData)  # no other kind of rows has claims that can be softened
         assert isinstance(outside, TaskData)
-        from isotropy.discovery.modelling._soft_offer import soft_offer
+        from isotropy.discovery.modelling._soft_model import soft_offer
 
         seed = self.bench.seed
         return soft_offer(*fitted, seen, outside, self.rival, rivals=rivals, seed=seed)

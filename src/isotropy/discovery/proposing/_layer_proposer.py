@@ -24,7 +24,7 @@ from isotropy.discovery.predictors._image_predictors import (
 from isotropy.discovery.proposing._proposer import Proposal, Proposer, Tell, Tried
 from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.reading._image_data import ImageData
-from isotropy.discovery.reading._row_layout import RowLayout
+from isotropy.discovery.reading._shape_reading import RowLayout
 from isotropy.discovery.testing._bench import Bench
 from isotropy.discovery.testing._image_bench import ImageBench
 from isotropy.equivariance import MeasureOptions, measure

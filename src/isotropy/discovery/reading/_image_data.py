@@ -21,7 +21,7 @@ from isotropy.discovery.predictors._free_predictor import (
     sample_losses,
 )
 from isotropy.discovery.reading._reading_thresholds import ReadingThresholds
-from isotropy.discovery.reading._row_layout import RowLayout
+from isotropy.discovery.reading._shape_reading import RowLayout
 
 if TYPE_CHECKING:
     from isotropy.discovery.testing._bench import Bench
@@ -262,7 +262,7 @@ class ImageData:
     def free_predictor(self, seed: int, tell: Callable[[str], None] | None = None) -> FreePredictor:
         """Predictors free of symmetry, fitted to these rows: the best, and with it the others."""
         # tables can do without networks of images
-        from isotropy.discovery.predictors._fitted_images import FreeImagePredictor
+        from isotropy.discovery.predictors._image_predictors import FreeImagePredictor
 
         return FreeImagePredictor.fitted(self, seed, tell)
 

@@ -20,7 +20,7 @@ from isotropy.discovery.predictors._free_predictor import (
     notes_of_share,
     sample_losses,
 )
-from isotropy.discovery.reading._row_layout import RowLayout
+from isotropy.discovery.reading._shape_reading import RowLayout
 from isotropy.discovery.testing._claim_test import ClaimTest, claim_test
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from isotropy._run import Checkpoint, atomic_write, write_json
 from isotropy.discovery.claims._statement import KINDS, Details, LayerDetails, Statement, details_of
 from isotropy.discovery.modelling._finding_models import ModelComparison, Models, SoftOffer
 from isotropy.discovery.modelling._standardised import rows_for
-from isotropy.discovery.reading._row_layout import RowLayout
+from isotropy.discovery.reading._shape_reading import RowLayout
 from isotropy.discovery.telling._finding_files import (
     FINDING_FILE,
     FORMAT,
@@ -31,7 +31,7 @@ from isotropy.discovery.telling._finding_files import (
 )
 from isotropy.discovery.telling._findings_answer import finding_html
 from isotropy.discovery.telling._row_action import RowAction, row_action
-from isotropy.discovery.testing._outcome import Outcome, shown_p_value
+from isotropy.discovery.testing._tested import Outcome, shown_p_value
 from isotropy.naming._row_rep import RowRep
 from isotropy.reps import Symmetry
 

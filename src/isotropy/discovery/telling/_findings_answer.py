@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from isotropy.discovery.testing._outcome import shown_p_value
+from isotropy.discovery.testing._tested import shown_p_value
 
 if TYPE_CHECKING:
     from isotropy.discovery.telling._finding import Finding

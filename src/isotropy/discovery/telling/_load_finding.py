@@ -24,7 +24,7 @@ from isotropy._run._checkpoints import OtherRun
 from isotropy.discovery.modelling._finding_models import ModelComparison, SoftComparison, SoftOffer
 from isotropy.discovery.modelling._model_spec import innermost, require_modest
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model
-from isotropy.discovery.reading._row_layout import RowLayout
+from isotropy.discovery.reading._shape_reading import RowLayout
 from isotropy.discovery.telling._finding_files import (
     FINDING_FILE,
     LIST_FILE,

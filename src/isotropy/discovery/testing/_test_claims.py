@@ -11,8 +11,7 @@ from isotropy._run import generator as make_generator
 from isotropy.discovery.claims._claim import Claim, uncovered
 from isotropy.discovery.testing._bench import Bench
 from isotropy.discovery.testing._claim_test import ClaimTest, holm
-from isotropy.discovery.testing._outcome import rank
-from isotropy.discovery.testing._tested import Tested, corrected
+from isotropy.discovery.testing._tested import Tested, corrected, rank
 
 
 @dataclass(frozen=True, eq=False)

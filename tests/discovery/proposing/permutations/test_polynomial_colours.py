@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from discovery.pieces import Arrangement, PairGroup, log_conjugates, natural_groups, symmetric
-from isotropy.discovery.proposing.permutations._polynomial_colours import (
+from isotropy.discovery.proposing.permutations._colours import (
     CannotFit,
     PolynomialColours,
 )

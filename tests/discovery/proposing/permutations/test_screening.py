@@ -6,7 +6,7 @@ import pytest
 from discovery.given_claims import proposed
 from discovery.pieces import Screening, TaskData
 from isotropy.data import load
-from isotropy.discovery.proposing.permutations._network_colours import swap_symmetries
+from isotropy.discovery.proposing.permutations._colours import swap_symmetries
 
 
 def task(target, rows=1500, n=6, seed=0):

@@ -23,8 +23,7 @@ from isotropy.discovery.proposing.generators._action_class import (
 from isotropy.discovery.proposing.generators._charts import Array, Chart
 from isotropy.discovery.proposing.generators._data_constraints import tangent
 from isotropy.discovery.proposing.generators._resampled_null_space import NullSpace, null_spaces
-from isotropy.discovery.proposing.generators._snap import SnappedAlgebra, snap
-from isotropy.discovery.proposing.generators._snap_affine import snap_affine
+from isotropy.discovery.proposing.generators._snap import SnappedAlgebra, snap, snap_affine
 
 # floating point: the mean square of what leaves a surface, relative to all motion, that is zero
 _ROUNDED_AWAY = 1e-10

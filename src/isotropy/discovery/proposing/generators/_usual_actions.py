@@ -12,8 +12,7 @@ from isotropy.discovery.proposing.generators._action_class import Output, action
 from isotropy.discovery.proposing.generators._algebras import ClassResult, Samples
 from isotropy.discovery.proposing.generators._charts import Array, Chart
 from isotropy.discovery.proposing.generators._resampled_null_space import NullSpace
-from isotropy.discovery.proposing.generators._snap import snap
-from isotropy.discovery.proposing.generators._snap_affine import snap_affine
+from isotropy.discovery.proposing.generators._snap import snap, snap_affine
 
 _EXACT = 1e-6  # floating point: the error of matrices that are exact
 

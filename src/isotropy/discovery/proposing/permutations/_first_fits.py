@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from isotropy.discovery.proposing.permutations._polynomial_colours import (
+from isotropy.discovery.proposing.permutations._colours import (
     CannotFit,
     PolynomialColours,
 )

@@ -14,15 +14,15 @@ from isotropy.discovery.claims._permutation_claim import GroupProposal, Permutat
 from isotropy.discovery.claims._trivial_claim import IgnoredPositions
 from isotropy.discovery.proposing._proposer import Proposal, Proposer, Tell, Tried
 from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
+from isotropy.discovery.proposing.permutations._colours import (
+    gradient_symmetries,
+    swap_symmetries,
+)
 from isotropy.discovery.proposing.permutations._first_fits import FirstFits
 from isotropy.discovery.proposing.permutations._natural_groups import (
     log_conjugates,
     log_natural,
     natural_groups,
-)
-from isotropy.discovery.proposing.permutations._network_colours import (
-    gradient_symmetries,
-    swap_symmetries,
 )
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.testing._bench import Bench
