@@ -766,13 +766,13 @@ def test_a_verb_whose_distribution_is_broken_says_so(
 ) -> None:
     from importlib.metadata import EntryPoint
 
-    from isotropy.cli import _other_verbs
+    from isotropy.cli import _find_verbs
 
     broken = EntryPoint("broken", "isotropy_that_is_not_there", "isotropy.verbs")
-    monkeypatch.setattr(_other_verbs, "entry_points", lambda group: (broken,))
+    monkeypatch.setattr(_find_verbs, "entry_points", lambda group: (broken,))
     other = typer.Typer()
-    monkeypatch.setattr(_other_verbs, "app", other)
-    _other_verbs.add_other_verbs()
+    monkeypatch.setattr(_find_verbs, "app", other)
+    _find_verbs.add_other_verbs.__wrapped__()
     outcome = command("broken", "--deeply", "now", app=other)
     assert outcome.code == 2
     assert "isotropy_that_is_not_there, which cannot be imported" in outcome.err

@@ -1,15 +1,6 @@
 """The command line: one command, one verb per job."""
 
 from isotropy._run._lazy_names import lazy_names
-from isotropy.cli import (  # noqa: F401  (each adds its verb, in the order of the help)
-    _basis,
-    _certify,
-    _data,
-    _discover,
-    _measure,
-    _verify,
-)
-from isotropy.cli._other_verbs import add_other_verbs
 
 _MOVED = {
     "isotropy.cli": "Frame=CommonOptions",
@@ -22,5 +13,3 @@ _MOVED = {
     "isotropy.cli._verify": "verify",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _MOVED)
-
-add_other_verbs()

@@ -38,6 +38,8 @@ app = typer.Typer(
     help="Find the symmetry of a learning task, build what uses it, and say what it is worth.",
 )
 
+_ISOTROPY = app
+
 
 @dataclass(frozen=True)
 class CommonOptions:
@@ -239,6 +241,10 @@ def run(arguments: Sequence[str] | None = None, app: typer.Typer = app) -> int:
         isotropy ...
         0
     """
+    if app is _ISOTROPY:
+        from isotropy.cli._find_verbs import add_verbs
+
+        add_verbs(sys.argv[1:] if arguments is None else arguments)
     try:
         code = app(arguments, prog_name="isotropy", standalone_mode=False)
     except _UsageError as error:

@@ -1,5 +1,8 @@
-"""Verbs that other distributions bring, through the entry points ``isotropy.verbs``."""
+"""Where verbs are: ours in modules of their names, others behind entry points."""
 
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Annotated
 
@@ -7,12 +10,23 @@ import typer
 
 from isotropy.cli._verbs import Answer, app, verb
 
+_OURS = ("basis", "certify", "data", "discover", "measure", "verify")  # in the order of the help
 _PAPERS = (
     "expected isotropy-papers beside isotropy, got isotropy alone: pip install ./papers, from a "
     "checkout"
 )
 
 
+def add_verbs(arguments: Sequence[str]) -> None:
+    """Import the verb that these arguments ask for, or every verb where it is none of ours."""
+    asked = arguments[0] if arguments else ""
+    for name in [asked] if asked in _OURS else _OURS:
+        import_module(f"isotropy.cli._{name}")
+    if asked not in _OURS:
+        add_other_verbs()
+
+
+@cache
 def add_other_verbs() -> None:
     """Import every module that brings a verb; where that fails, the verb says why."""
     missing = {"reproduce": _PAPERS, "campaign": _PAPERS}
