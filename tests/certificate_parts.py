@@ -10,7 +10,7 @@ from isotropy.certificates._group_code import (
     writable_group,
     write_group,
 )
-from isotropy.certificates._starts import pack_start, unpack_start
+from isotropy.certificates._initial import pack_start, unpack_start
 from isotropy.certificates._tensor_sums import KINDS, TensorSum
 
 __all__ = [

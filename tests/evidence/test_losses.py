@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from evidence_parts import Bernoulli, Categorical, Gaussian, Likelihood
-from isotropy.evidence._losses import likelihood_of
+from isotropy.evidence._likelihoods import likelihood_of
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from torch.func import functional_call, jacrev
 from isotropy.evidence import CurvatureOptions, laplace
 from isotropy.groups import D, Group, S, p4, p4m
 from isotropy.nn import GroupConv2d, GroupPool, Lift, Linear, PolyphasePool2d, record
-from isotropy.nn._group_conv import RotatedKernelConv2d
-from isotropy.nn._on_slices import OnSlices
+from isotropy.nn._group_conv import OnSlices, RotatedKernelConv2d
 from isotropy.reps import Regular, V
 
 FORMS: Any = ("full", "separable", "depthwise", "pointwise")

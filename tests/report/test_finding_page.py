@@ -24,7 +24,7 @@ from discovery.pieces import SoftComparison, SoftOffer, build_model
 from isotropy.discovery import Finding, Findings
 from isotropy.groups import S
 from isotropy.report import finding_page, write_finding_page
-from isotropy.report._number_words import percent, short_number, three_digits
+from isotropy.report._words import percent, short_number, three_digits
 from isotropy.reps import Scalar, Symmetry, V
 
 NOTE = (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from isotropy._run._bounded_json import shown, utf8_text
+from isotropy._run._json import shown, utf8_text
 from isotropy.run import bounded_json
 
 LETTERS = st.text(st.characters(exclude_categories=["Cs"]))

@@ -22,12 +22,12 @@ from isotropy.sharing import (
     learn_module_sharing,
 )
 from isotropy.sharing._bilevel import search_assignments
-from isotropy.sharing._neighbour_partitions import (
+from isotropy.sharing._partition_choice import PartitionScores, refined_partition
+from isotropy.sharing._partition_search import (
     merged_partitions,
     moved_partitions,
     split_partitions,
 )
-from isotropy.sharing._partition_choice import PartitionScores, refined_partition
 from isotropy_papers.sum_of_numbers import PositionwiseSum, sum_of_numbers
 from partitions import canonical_labels
 

@@ -1,7 +1,6 @@
 from isotropy._run._checkpoints import Checkpoint
 from isotropy._run._evaluation_mode import evaluation_mode
-from isotropy._run._files import atomic_write, cache_folder, write_json
-from isotropy._run._folder_contents import replaced_contents
+from isotropy._run._files import atomic_write, cache_folder, replaced_contents, write_json
 from isotropy._run._json import json_text
 from isotropy._run._memory import amount, available_bytes, bytes_of, require_memory
 from isotropy._run._patience import OutOfTime, Patience, seconds_of, time_in_words

@@ -29,7 +29,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from isotropy._run import atomic_write, cache_folder, require_memory
-from isotropy._run._bounded_json import bounded_json, utf8_text
+from isotropy._run._json import bounded_json, utf8_text
 from isotropy.bases._dense import DenseBasis
 from isotropy.bases._krylov import constraint_gram
 from isotropy.bases._null_space import project_on_null_space

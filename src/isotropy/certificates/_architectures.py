@@ -28,6 +28,7 @@ from torch import nn
 from isotropy.bases import solved_anew
 from isotropy.certificates._bits import BitReader, BitWriter
 from isotropy.certificates._group_code import read_group, write_group
+from isotropy.certificates._header import Rejected
 from isotropy.certificates._image_networks import (
     Classifier,
     Device,
@@ -38,7 +39,6 @@ from isotropy.certificates._image_networks import (
     resnet20,
 )
 from isotropy.certificates._orbit_layers import ImageGroup
-from isotropy.certificates._rejected import Rejected
 from isotropy.certificates._tensor_sums import TensorSum
 from isotropy.certificates._vector_networks import (
     LARGEST_DIMENSION,

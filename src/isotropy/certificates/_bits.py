@@ -12,7 +12,7 @@ import operator
 from collections.abc import Sequence
 from itertools import pairwise
 
-from isotropy.certificates._rejected import Rejected
+from isotropy.certificates._header import Rejected
 
 # no number of a message is longer than 2^32 bits; more zeros announce one that would be
 _MOST_ZEROS = 32

@@ -22,9 +22,8 @@ from torch import nn
 from isotropy._run import atomic_write
 from isotropy.certificates._bound_arguments import confidence
 from isotropy.certificates._bounds import Bound
-from isotropy.certificates._header import MOST_HEADER, MOST_MESSAGE, checked_header
+from isotropy.certificates._header import MOST_HEADER, MOST_MESSAGE, Rejected, checked_header
 from isotropy.certificates._hypothesis import Hypothesis
-from isotropy.certificates._rejected import Rejected
 
 FORMAT = 1
 _MAGIC = b"isotropy"

@@ -20,14 +20,13 @@ from isotropy.certificates._certificate import MOST_START, Certificate, claims_o
 from isotropy.certificates._certification_options import CertificationOptions
 from isotropy.certificates._examples import Examples, dealt_rows
 from isotropy.certificates._hypothesis import MOST_DIMENSIONS, MOST_LEVELS, Hypothesis, StartKind
-from isotropy.certificates._initial import initial_parameters
+from isotropy.certificates._initial import initial_parameters, pack_start, unpack_start
 from isotropy.certificates._prior_training import trained_start
 from isotropy.certificates._problem import problem, require_untrained
 from isotropy.certificates._projectors import PROJECTORS
 from isotropy.certificates._recipe import Recipe
 from isotropy.certificates._recount import Recount
 from isotropy.certificates._search import SubspaceTraining, quantised_weights, used_levels
-from isotropy.certificates._starts import pack_start, unpack_start
 from isotropy.certificates._subspace import Subspace
 from isotropy.groups import Group, parse_group
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotropy.certificates._bits import BitReader, BitWriter
-from isotropy.certificates._rejected import Rejected
+from isotropy.certificates._header import Rejected
 from isotropy.certificates._sequences import MOST_LEVELS
 
 # the bit patterns of the positive finite numbers are 1, 2, … in ascending order

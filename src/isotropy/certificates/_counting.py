@@ -12,7 +12,7 @@ from isotropy._run import ProgressCallback, Step
 from isotropy.certificates._counter_random import random_normals, random_words
 from isotropy.certificates._examples import Examples
 from isotropy.certificates._goal import Goal
-from isotropy.certificates._rejected import Rejected
+from isotropy.certificates._header import Rejected
 from isotropy.certificates._row_work import RowWork
 
 _BATCH = 500

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, mse_loss
 
 from isotropy.certificates._bits import BitReader, BitWriter
-from isotropy.certificates._rejected import Rejected
+from isotropy.certificates._header import Rejected
 
 GoalKind = Literal["classification", "regression"]
 _KINDS: tuple[GoalKind, ...] = ("classification", "regression")

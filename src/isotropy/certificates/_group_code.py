@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from isotropy.certificates._bits import BitReader, BitWriter
-from isotropy.certificates._rejected import Rejected
+from isotropy.certificates._header import Rejected
 from isotropy.groups import (
     A,
     C2d,

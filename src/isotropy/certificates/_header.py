@@ -6,8 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from isotropy._run._bounded_json import bounded_json, utf8_text
-from isotropy.certificates._rejected import Rejected
+from isotropy._run._json import bounded_json, utf8_text
+
+
+class Rejected(ValueError):
+    """A certificate, or bytes that claim to be one, does not hold; the message says why."""
+
 
 MOST_HEADER = 1 << 16
 MOST_MESSAGE = 1 << 18
@@ -40,7 +44,7 @@ def checked_header(content: bytes) -> dict[str, Any]:
         >>> checked_header(b"[1, 2]")
         Traceback (most recent call last):
         ...
-        isotropy.certificates._rejected.Rejected: the certificate's header does not hold ...
+        isotropy.certificates._header.Rejected: the certificate's header does not hold ...
     """
     try:
         what = "the certificate's header"

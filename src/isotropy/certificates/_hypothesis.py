@@ -28,9 +28,9 @@ from isotropy.certificates._bits import BitReader, BitWriter
 from isotropy.certificates._codebooks import read_codebook, write_codebook
 from isotropy.certificates._goal import Goal, read_half, write_half
 from isotropy.certificates._group_code import read_group, write_group
+from isotropy.certificates._header import Rejected
 from isotropy.certificates._initial import film_names
 from isotropy.certificates._projectors import PROJECTORS
-from isotropy.certificates._rejected import Rejected
 from isotropy.certificates._sequences import read_sequence, write_sequence
 from isotropy.certificates._subspace import Subspace
 from isotropy.groups import Group

@@ -16,10 +16,10 @@ from torch import nn
 from isotropy._run import amount
 from isotropy.certificates._architectures import Architecture
 from isotropy.certificates._group_code import most_generators
+from isotropy.certificates._header import Rejected
 from isotropy.certificates._hypothesis import Hypothesis
 from isotropy.certificates._initial import film_names
 from isotropy.certificates._kronecker_projectors import kronecker_shapes
-from isotropy.certificates._rejected import Rejected
 from isotropy.groups import Group
 
 MOST_MEMORY = 4 * 10**9
@@ -72,7 +72,7 @@ class Limit:
         >>> Limit(memory=10**9).require(Price(2 * 10**9, 1.0))
         Traceback (most recent call last):
         ...
-        isotropy.certificates._rejected.Rejected: checking it takes about 2 GB of memory, and at ...
+        isotropy.certificates._header.Rejected: checking it takes about 2 GB of memory, and at ...
     """
 
     memory: int = MOST_MEMORY

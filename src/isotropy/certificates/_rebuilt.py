@@ -11,11 +11,11 @@ from isotropy.certificates._architectures import Architecture
 from isotropy.certificates._certificate import Certificate, model_digest
 from isotropy.certificates._counting import BATCH_MEMORY
 from isotropy.certificates._examples import Examples
+from isotropy.certificates._header import Rejected
 from isotropy.certificates._hypothesis import Hypothesis
+from isotropy.certificates._initial import unpack_start
 from isotropy.certificates._price import Limit, Price, network_price, space_price
-from isotropy.certificates._rejected import Rejected
 from isotropy.certificates._row_work import RowWork, row_work
-from isotropy.certificates._starts import unpack_start
 from isotropy.certificates._subspace import parameter_shapes
 
 

@@ -10,8 +10,8 @@ from isotropy._run import ProgressCallback
 from isotropy.certificates._bounds import Bound, smallest_bound
 from isotropy.certificates._counting import BATCH_MEMORY, count_errors
 from isotropy.certificates._examples import Examples, dealt_rows
+from isotropy.certificates._header import Rejected
 from isotropy.certificates._hypothesis import Hypothesis
-from isotropy.certificates._rejected import Rejected
 from isotropy.certificates._row_work import RowWork, row_work
 from isotropy.certificates._subspace import Subspace
 

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from isotropy.certificates._bits import BitReader, BitWriter, width_of
-from isotropy.certificates._rejected import Rejected
+from isotropy.certificates._header import Rejected
 
 BLOCK = 2**15
 MOST_SYMBOLS = 2**22

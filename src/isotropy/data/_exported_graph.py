@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.data._exported_names import attribute, variable
 from isotropy.data._exported_nodes import boundary, nodes, plain_text
 from isotropy.data._exported_tensors import sym_bool, sym_float, sym_int, tensor
@@ -33,8 +33,8 @@ from isotropy.data._json_grammar import (
     whole,
     words,
 )
+from isotropy.data._shape_expressions import shape_work
 from isotropy.data._shape_guards import parse_guard
-from isotropy.data._shape_terms import shape_work
 
 # Units of `shape_work` for all sizes in a file: at most 3 seconds, besides the milliseconds that
 # each takes. Networks have no divisions by sums, or few.

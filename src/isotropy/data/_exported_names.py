@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.data._json_grammar import Refused
 
 # What the code that PyTorch writes for a graph calls by these names.

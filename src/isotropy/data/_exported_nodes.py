@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.data._exported_names import inner_graph, variable
 from isotropy.data._exported_operators import aten_arguments, is_control_flow, require_operator
 from isotropy.data._exported_tensors import device, layout, scalar_type

@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.data._json_grammar import Refused
 
 _ATEN_NAMES = """

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.data._exported_names import attribute
 from isotropy.data._json_grammar import (
     Refused,

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.data._exported_names import is_plain_key, variable
 from isotropy.data._json_grammar import Refused, read_json
 

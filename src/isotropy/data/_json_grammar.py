@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from isotropy._run._bounded_json import bounded_json, shown, utf8_text
+from isotropy._run._json import bounded_json, shown, utf8_text
 
 Rule = Callable[[Any], Any]
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from isotropy._run._moved_keywords import moved_keywords
 from isotropy.data._arrays import from_arrays, from_dataset, from_torch_dataset
-from isotropy.data._damaged_arrays import DAMAGED, require_content
 from isotropy.data._data_folders import load_folder, refuse_options
 from isotropy.data._data_frames import load_frame, load_parquet
 from isotropy.data._dataset import Dataset, TaskKind
@@ -22,6 +21,7 @@ from isotropy.data._idx import is_idx, load_idx_file
 from isotropy.data._image_folder import ImageReading, Unreadable
 from isotropy.data._intake import Intake
 from isotropy.data._named_arrays import from_mapping, load_npy, load_npz
+from isotropy.data._stored_arrays import DAMAGED, require_content
 from isotropy.data._tensors import check_task
 from isotropy.data._transition_files import NEEDED, SPELLINGS
 

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from isotropy.data._arrays import from_arrays
-from isotropy.data._damaged_arrays import DAMAGED, require_content
 from isotropy.data._dataset import Dataset, TaskKind
 from isotropy.data._intake import Intake, Rows
-from isotropy.data._stored_rows import stored_length, stored_rows
+from isotropy.data._stored_arrays import DAMAGED, require_content, stored_length, stored_rows
 
 # Names under which people keep inputs and targets, lower case, the commonest first.
 _PAIRS = (

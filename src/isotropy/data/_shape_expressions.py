@@ -1,9 +1,6 @@
 """Sizes in exported programs: expressions that PyTorch would evaluate as Python.
 
-A size that depends on the inputs is written as SymPy's ``srepr`` does,
-``Mul(Integer(2), Symbol('s31', positive=True, integer=True))``, and given to ``sympy.sympify``,
-which calls ``eval``. It is parsed here by a grammar of its own and written anew from what was
-parsed, so that what is evaluated is built from the names below and from nothing else.
+How long SymPy takes for one is bounded first, from its terms and its divisions by sums.
 """
 
 from __future__ import annotations
@@ -12,10 +9,78 @@ import ast
 import math
 import re
 from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.data._json_grammar import Refused
-from isotropy.data._shape_terms import shape_work
+
+_LEAVES = frozenset({"Symbol", "Integer", "Rational", "Float"})
+_POWERS = frozenset({"Pow", "PowByNatural"})
+_DIVISIONS = frozenset({"CeilDiv", "CleanDiv", "FloorDiv", "Mod", "ModularIndexing", "PythonMod"})
+# A unit is at most 5 milliseconds of SymPy 1.14 on one core, mostly 1. A division by a sum takes 5
+# however few its terms, and 1 or 2 for each; outside of such divisions, 300 terms take 100.
+_DIVISION = 8
+_FREE_TERMS = 32
+_TERMS_OF_UNIT = 6
+
+
+class _Cost(NamedTuple):
+    """What a part costs."""
+
+    terms: int  # at most, when it is multiplied out
+    most: int  # the terms of its longest part
+    divisions: int  # units for the divisions by sums in it
+
+
+@lru_cache(maxsize=4096)
+def shape_work(text: str) -> int:
+    """How long SymPy takes for an expression of sizes, beyond what its length explains.
+
+    Args:
+        text: The expression, in the grammar of `parse_shape`.
+
+    Returns:
+        The time in units of 1 to 5 milliseconds.
+
+    Example:
+        >>> a, b = "Symbol('s1', integer=True)", "Symbol('s2', integer=True)"
+        >>> shape_work(f"FloorDiv(Pow(Add({a}, {b}), Integer(3)), {b})")
+        0
+        >>> shape_work(f"FloorDiv(Pow(Add({a}, {b}), Integer(3)), Add({b}, Integer(1)))")
+        14
+    """
+    cost = _cost(ast.parse(text, mode="eval").body)
+    return cost.divisions + max(0, cost.most - _FREE_TERMS) // _TERMS_OF_UNIT
+
+
+def _cost(node: ast.expr) -> _Cost:
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
+        return _Cost(1, 1, 0)
+    name = node.func.id
+    if name in _LEAVES:
+        return _Cost(1, 1, 0)
+    parts = [_cost(part) for part in node.args]
+    terms = [part.terms for part in parts]
+    divisions = sum(part.divisions for part in parts)
+    if name in _DIVISIONS and max(terms[1:], default=1) > 1:
+        divisions += _DIVISION + sum(terms)
+    found = _terms(name, terms, node.args)
+    return _Cost(found, max(sum(terms), found, *(part.most for part in parts)), divisions)
+
+
+def _terms(name: str, terms: list[int], arguments: list[ast.expr]) -> int:
+    if name == "Add":
+        return sum(terms)
+    if name == "Mul":
+        return math.prod(terms)
+    if name in _POWERS:
+        second = arguments[1]
+        literal = second.args[0] if isinstance(second, ast.Call) else second
+        exponent = abs(int(ast.literal_eval(literal)))
+        return math.comb(terms[0] + exponent - 1, exponent)
+    return max(terms)  # SymPy may put any of its arguments in place of a function
+
 
 # PyTorch's own expressions have a few dozen parts and a handful of symbols.
 _LONGEST = 8192
@@ -40,7 +105,7 @@ _ASSUMPTION_NAMES = """
 """
 _ASSUMPTIONS = frozenset(_ASSUMPTION_NAMES.split())
 _NUMBERS = {"Integer": 1, "Rational": 2}
-_POWERS = frozenset({"Pow", "PowByNatural", "LShift"})
+_POWERS_AND_SHIFTS = frozenset({"Pow", "PowByNatural", "LShift"})
 _LITERAL_SECOND = frozenset({"RShift", "RoundDecimal"})
 # Functions whose value is no larger than the largest of what they are given, or is a double.
 _BOUNDED_NAMES = """
@@ -52,7 +117,7 @@ _BOUNDED_NAMES = """
     StrictGreaterThan StrictLessThan ToFloat TruncToFloat TruncToInt Unequality Where
 """
 _BOUNDED = frozenset(_BOUNDED_NAMES.split())
-_FUNCTIONS = _POWERS | _LITERAL_SECOND | _BOUNDED | {"Add", "Mul"}
+_FUNCTIONS = _POWERS_AND_SHIFTS | _LITERAL_SECOND | _BOUNDED | {"Add", "Mul"}
 
 
 def parse_shape(text: object) -> str:
@@ -155,7 +220,7 @@ def _shape_bits(node: ast.expr) -> int:
 
 
 def _function_bits(name: str, arguments: list[ast.expr]) -> int:
-    if name in _POWERS | _LITERAL_SECOND:
+    if name in _POWERS_AND_SHIFTS | _LITERAL_SECOND:
         base, second = _count(arguments, 2)
         return power_bits(name, _shape_bits(base), _literal_integer(second))
     sizes = [_shape_bits(part) for part in arguments]
@@ -170,7 +235,7 @@ def power_bits(name: str, base: int, second: int) -> int:
         raise NotInGrammar
     if name == "LShift":
         return base + abs(second)
-    return base * max(1, abs(second)) if name in _POWERS else base
+    return base * max(1, abs(second)) if name in _POWERS_AND_SHIFTS else base
 
 
 def _symbol_bits(node: ast.Call) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy.data._damaged_arrays import DAMAGED
+from isotropy.data._stored_arrays import DAMAGED
 
 SPELLINGS = {
     "observations": ("observations", "obs", "states", "s"),

@@ -34,8 +34,8 @@ from isotropy.equivariance._axes_rules import (
     flat_tensors,
 )
 from isotropy.equivariance._carry import Call, Carrier, Moving, with_rows
-from isotropy.equivariance._colour_actions import ColourAction
 from isotropy.equivariance._evaluation import Model
+from isotropy.equivariance._image_actions import ColourAction
 from isotropy.equivariance._kinds import kind_of_function, kind_of_module
 from isotropy.equivariance._lie_derivative import not_compiled
 from isotropy.reps import Rep

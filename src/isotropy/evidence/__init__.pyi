@@ -5,10 +5,9 @@ from isotropy.evidence._effective_parameters import EffectiveParameters
 from isotropy.evidence._evidence_gradient import evidence_gradient
 from isotropy.evidence._laplace import Laplace
 from isotropy.evidence._learn_priors import learn_priors
-from isotropy.evidence._learning_options import LearningOptions
+from isotropy.evidence._learning_options import LearningOptions, PriorOptions
 from isotropy.evidence._precision_groups import path_groups
 from isotropy.evidence._prior_history import LearnedPriors
-from isotropy.evidence._prior_options import PriorOptions
 
 __all__ = [
     "CurvatureOptions",

@@ -14,8 +14,7 @@ from isotropy.evidence._captured import require_usable
 from isotropy.evidence._curvature_options import CurvatureOptions
 from isotropy.evidence._curvature_pass import CurvaturePass
 from isotropy.evidence._laplace import Laplace
-from isotropy.evidence._likelihoods import classes_without_samples
-from isotropy.evidence._losses import likelihood_of
+from isotropy.evidence._likelihoods import classes_without_samples, likelihood_of
 from isotropy.evidence._path_priors import prior_lengths
 from isotropy.evidence._precision_groups import Groups, Precisions, groups_of
 from isotropy.evidence._sums import Sums

@@ -17,7 +17,7 @@ from isotropy.evidence._captured import require_captured, require_one_layout, re
 from isotropy.evidence._curvature_options import CurvatureOptions
 from isotropy.evidence._likelihoods import Likelihood
 from isotropy.evidence._output_curvature import root_columns, sampled_columns, sign_columns
-from isotropy.evidence._summed_curvature import SummedCurvature
+from isotropy.evidence._sample_gradients import SummedCurvature
 from isotropy.evidence._sums import Sums
 from isotropy.nn import record
 from isotropy.nn._recorder import LinearOperation

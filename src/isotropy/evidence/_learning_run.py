@@ -17,6 +17,7 @@ from isotropy.evidence._best_precisions import residual_sums
 from isotropy.evidence._evidence_gradient import evidence_gradient
 from isotropy.evidence._laplace import Laplace
 from isotropy.evidence._learning_checkpoint import LearningCheckpoint, LearningState, model_identity
+from isotropy.evidence._learning_options import PriorOptions
 from isotropy.evidence._learning_plan import LearningPlan
 from isotropy.evidence._map_training import (
     MapTraining,
@@ -34,7 +35,6 @@ from isotropy.evidence._precision_groups import (
     precision_of,
 )
 from isotropy.evidence._prior_history import LearnedPriors, PriorEstimate, unsettled
-from isotropy.evidence._prior_options import PriorOptions
 from isotropy.evidence._prior_updates import HyperparameterUpdates, PriorUpdates
 from isotropy.evidence._training_state import (
     Randomness,

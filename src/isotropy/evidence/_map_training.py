@@ -13,11 +13,10 @@ from torch.utils.data import DataLoader, IterableDataset, Sampler, TensorDataset
 from torch.utils.data import Dataset as MapStyle
 
 from isotropy.data import Dataset
-from isotropy.evidence._batches import Batches, batches_of
+from isotropy.evidence._batches import Batches, batches_of, loader_of
 from isotropy.evidence._graphed_gradient import GraphedGradient
 from isotropy.evidence._learning_plan import LearningPlan
 from isotropy.evidence._likelihoods import Likelihood
-from isotropy.evidence._loaders import loader_of
 from isotropy.evidence._prior_pull import PriorPull
 from isotropy.evidence._prior_updates import share_of_rate
 

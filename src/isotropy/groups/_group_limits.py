@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotropy._run import amount
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.groups import Group, LinearMap
 from isotropy.groups._catalogue import family
 from isotropy.groups._text import Reader

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from isotropy.groups._given import as_linear_map
-from isotropy.groups._lie_groups import SO, O
-from isotropy.groups._maps import Dense, LinearMap
-from isotropy.groups._matrix_groups import (
+from isotropy.groups._lie_groups import (
+    SO,
     MatrixGroup,
+    O,
     close,
     padded,
     preserves,
@@ -19,6 +19,7 @@ from isotropy.groups._matrix_groups import (
     rotations,
     unit,
 )
+from isotropy.groups._maps import Dense, LinearMap
 from isotropy.groups._named_group import NamedWithoutInteger
 from isotropy.groups._permutation_groups import D2d
 from isotropy.groups._placements import Embedding

@@ -1,4 +1,4 @@
-from isotropy.layerwise._augmented_batches import AugmentedBatches
+from isotropy.layerwise._image_batches import AugmentedBatches
 from isotropy.layerwise._layer_options import LayerLearningOptions, NetworkOptions
 from isotropy.layerwise._layer_types import LayerType, layer_table, layer_types
 from isotropy.layerwise._layerwise_result import LayerwiseResult

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from isotropy._run import evaluation_mode
 from isotropy.evidence import LearnedPriors
-from isotropy.layerwise._class_labels import require_labels
-from isotropy.layerwise._image_units import ImageUnits
+from isotropy.layerwise._image_batches import ImageUnits, require_labels
 from isotropy.layerwise._layer_types import LayerType, layer_table
 
 _IMAGES_AT_ONCE = 500

@@ -12,9 +12,12 @@ from torch import Tensor, nn
 from isotropy._run import ProgressCallback, evaluation_mode, generator
 from isotropy._run._moved_keywords import moved_keywords
 from isotropy.evidence import EffectiveParameters, LearnedPriors, PriorOptions, learn_priors
-from isotropy.layerwise._augmented_batches import AugmentedBatches
-from isotropy.layerwise._class_labels import class_places, require_labels
-from isotropy.layerwise._image_units import ImageUnits
+from isotropy.layerwise._image_batches import (
+    AugmentedBatches,
+    ImageUnits,
+    class_places,
+    require_labels,
+)
 from isotropy.layerwise._layer_options import LayerLearningOptions, NetworkOptions
 from isotropy.layerwise._layer_types import (
     bare,

@@ -20,8 +20,7 @@ from isotropy.naming._automorphisms import (
 from isotropy.naming._pair_group import PairGroup
 from isotropy.naming._partial_shift import PartialShift, partial_shift
 from isotropy.naming._permutation_parts import orbits_of
-from isotropy.naming._permutation_words import motion
-from isotropy.naming._position_words import column_words, joined, position_words
+from isotropy.naming._position_words import column_words, joined, motion, position_words
 from isotropy.naming._row_rep import RowRep
 from isotropy.naming._sharing_symmetry import Acting, MovedSets, acting
 from isotropy.reps import Symmetry

@@ -3,7 +3,7 @@
 from isotropy._run._lazy_names import lazy_names
 
 _MOVED = {
-    "isotropy.nn._on_slices": "OnSlices",
+    "isotropy.nn._group_conv": "OnSlices",
     "isotropy.nn._recorder": "LinearOperation>RecordedModule.note",
     "isotropy.nn._symmetric_network": "NetworkKind",
     "isotropy_papers.deep_ensemble": "DeepEnsemble",

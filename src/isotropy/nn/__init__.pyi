@@ -16,7 +16,6 @@ from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gat
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
 from isotropy.nn._radial_basis import RadialBasis, lengthscales
-from isotropy.nn._record import record
 from isotropy.nn._recorder import RecordedModule
 from isotropy.nn._restrict import restrict
 from isotropy.nn._shared_linear import SharedLinear
@@ -26,6 +25,7 @@ from isotropy.nn._sparse_conv import SparseConv2d
 from isotropy.nn._sparse_linear import SparseLinear
 from isotropy.nn._symmetric_network import symmetric_network
 from isotropy.nn._symmetrised import Symmetrised
+from isotropy.nn._torch_layers import record
 from isotropy.nn._uniform_rep import uniform_rep
 
 __all__ = [

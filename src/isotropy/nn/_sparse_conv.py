@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.nn._anchor_points import Anchors, grid_points
 from isotropy.nn._patches import circular_gram, padded
-from isotropy.nn._radial_basis import BasisKind, RadialBasis
+from isotropy.nn._radial_basis import Anchors, BasisKind, RadialBasis, grid_points
 from isotropy.nn._recorder import RecordedModule
 
 

@@ -8,10 +8,9 @@ from typing import Unpack
 import torch
 from torch import Tensor, nn
 
-from isotropy.nn._anchor_points import Anchors, exact_points, grid_points
 from isotropy.nn._constants import Factory
 from isotropy.nn._map_linear import MapLayer, MapSize
-from isotropy.nn._radial_basis import BasisKind, RadialBasis
+from isotropy.nn._radial_basis import Anchors, BasisKind, RadialBasis, exact_points, grid_points
 
 
 class SparseLinear(MapLayer):

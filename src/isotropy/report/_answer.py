@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from isotropy.report._number_words import raised
+from isotropy.report._words import raised
 
 if TYPE_CHECKING:
     from isotropy.discovery import Findings

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from isotropy.report._evidence_section import ranked
 from isotropy.report._finding_tables import html_table
-from isotropy.report._number_words import short_number, true_minus
 from isotropy.report._plots import Plots, numbers_below, plot_axis, plot_text
+from isotropy.report._words import short_number, true_minus
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding, Findings

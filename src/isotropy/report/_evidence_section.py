@@ -8,9 +8,8 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from isotropy.report._finding_tables import html_table
-from isotropy.report._flow_words import short_name
-from isotropy.report._number_words import NEGLIGIBLE, percent, short_number, three_digits
 from isotropy.report._plots import Plots, plot_axis, plot_text
+from isotropy.report._words import NEGLIGIBLE, percent, short_name, short_number, three_digits
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding, Findings

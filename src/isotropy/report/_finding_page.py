@@ -12,7 +12,7 @@ from isotropy.report._answer import answer_of
 from isotropy.report._curve_section import curve_section
 from isotropy.report._document import document, html_path, write_document
 from isotropy.report._evidence_section import evidence_section, ranked
-from isotropy.report._finding_cards import finding_card
+from isotropy.report._finding_cards import finding_card, use_section
 from isotropy.report._plots import Plots
 from isotropy.report._search_sections import (
     nearly_section,
@@ -21,7 +21,6 @@ from isotropy.report._search_sections import (
     tried_section,
     trivial_section,
 )
-from isotropy.report._use_section import use_section
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding, Findings

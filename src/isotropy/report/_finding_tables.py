@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from isotropy.discovery.claims._statement import ContinuousDetails
-from isotropy.report._number_words import percent, short_number
+from isotropy.report._words import percent, short_number
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from isotropy.discovery.claims._statement import ContinuousDetails
-from isotropy.report._flow_words import (
+from isotropy.report._matrix_plot import matrix_numbers, matrix_plot
+from isotropy.report._plots import Plots
+from isotropy.report._words import (
     EXACT,
     Array,
     in_words,
     short_name,
     squares_in_words,
+    three_digits,
+    true_minus,
     without_rounding,
 )
-from isotropy.report._matrix_plot import matrix_numbers, matrix_plot
-from isotropy.report._number_words import three_digits, true_minus
-from isotropy.report._plots import Plots
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from isotropy.discovery.claims._statement import LayerDetails
 from isotropy.report._finding_tables import html_table
-from isotropy.report._number_words import short_number
 from isotropy.report._plots import Plots, numbers_below, plot_axis, plot_text
+from isotropy.report._words import short_number
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from isotropy.report._flow_words import Array, short_name, without_rounding
-from isotropy.report._number_words import three_digits
 from isotropy.report._plots import Plots, numbers_below, plot_axis, plot_text
+from isotropy.report._words import Array, short_name, three_digits, without_rounding
 
 _NUMBERED = 6  # rows up to which cells have numbers
 _LISTED = 8  # rows of a matrix, and matrices, that a table can still list

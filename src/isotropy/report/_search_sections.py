@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from isotropy.report._evidence_section import p_value_words
 from isotropy.report._finding_cards import finding_card
 from isotropy.report._finding_tables import html_table
-from isotropy.report._number_words import percent
 from isotropy.report._plots import Plots
+from isotropy.report._words import percent
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding, Findings

@@ -8,7 +8,7 @@ from isotropy._run._lazy_names import lazy_names
 _MOVED = {
     "isotropy.nn": "symmetric_network",
     "isotropy.rl": "described_symmetry=EnvironmentSymmetry.described",
-    "isotropy.rl._dynamics_figures": "DynamicsError",
+    "isotropy.rl._dynamics_error": "DynamicsError",
     "isotropy.rl._entry_layout": "EntryLayout",
     "isotropy.rl._known_environments": "environment_symmetries>known_environments",
     "isotropy.rl._normalisation": "EquivariantScaler",

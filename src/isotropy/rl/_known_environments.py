@@ -8,7 +8,7 @@ from typing import Any
 
 from isotropy.rl._environment_descriptions import Description, descriptions
 from isotropy.rl._environment_symmetry import EnvironmentSymmetry
-from isotropy.rl._wrappers import changing_wrapper, resizing_wrapper
+from isotropy.rl._simulators import changing_wrapper, resizing_wrapper
 
 
 def environment_symmetry(env: Any, name: str | None = None) -> EnvironmentSymmetry:

@@ -14,10 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.search._study_copy import INDEX, JOURNAL, LARGEST_FILE, LOG
-from isotropy.search._study_schema import schema_of
-from isotropy.search._study_tables import TABLES
+from isotropy.search._study_schema import TABLES, schema_of
 
 _BEGIN = """
 import sys, types

@@ -13,16 +13,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import optuna
 import sqlalchemy
 from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.pool import PoolProxiedConnection
 
 from isotropy.search._checked_file import copy_to_read, prepare_file
 from isotropy.search._server_rows import check_server_versions
-from isotropy.search._study_tables import TABLES
+from isotropy.search._study_schema import TABLES
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Optuna reports on standard error every study that it makes or finds; not meanwhile."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
+
 
 _LOG = logging.getLogger(__name__)
 

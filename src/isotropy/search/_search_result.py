@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.search._space import SearchSpace, State
 from isotropy.search._strategy import ChildProposal
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.bases import pair_orbits
 from isotropy.groups import GRID_TRANSFORMATIONS, GridTransformation, grid_transformations
 from isotropy.search._space_description import space_description

@@ -7,7 +7,7 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from isotropy._run._bounded_json import bounded_json, shown
+from isotropy._run._json import bounded_json, shown
 
 _NAME = re.compile(r"[a-z][a-z ]{0,63}")
 _NAMES, _CHOICES, _LAYERS, _SIDE, _CHANNELS = 64, 64, 16, 2048, 4096

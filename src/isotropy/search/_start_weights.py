@@ -8,8 +8,8 @@ import sqlalchemy
 from safetensors.torch import load, save
 from torch import Tensor
 
-from isotropy._run._bounded_json import shown
-from isotropy.search._study_tables import WEIGHTS, insert
+from isotropy._run._json import shown
+from isotropy.search._study_schema import WEIGHTS, insert
 from isotropy.search._tensor_header import check_tensor_header
 
 LARGEST = 10**9

@@ -11,16 +11,15 @@ import optuna
 import sqlalchemy
 from optuna.trial import TrialState
 
-from isotropy._run._bounded_json import bounded_json, shown
+from isotropy._run._json import bounded_json, shown
 from isotropy.search import _trials
-from isotropy.search._database import Database
-from isotropy.search._quiet_optuna import quiet_optuna
+from isotropy.search._database import Database, quiet_optuna
 from isotropy.search._search_result import Origin, SearchResult
 from isotropy.search._server_rows import check_server_rows
 from isotropy.search._space import SearchSpace
 from isotropy.search._strategy import ChildProposal
 from isotropy.search._study_notes import FORMAT, SETTINGS, settings_from
-from isotropy.search._study_tables import insert
+from isotropy.search._study_schema import insert
 from isotropy.search._worker_claims import Claims
 
 _NAMED, _LONGEST = 20, 300

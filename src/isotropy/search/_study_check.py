@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.search._study_copy import LARGEST_FILE, copy_study
 from isotropy.search._study_keys import key_parts
 from isotropy.search._study_rows import check_rows

@@ -16,7 +16,7 @@ import time
 from contextlib import closing
 from pathlib import Path
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 
 LARGEST_FILE = 16 * 2**30
 LOG, INDEX, JOURNAL = "-wal", "-shm", "-journal"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 
 _LONGEST = 2000
 _STATE = r"((?:[a-z][a-z ]*(?:\+[a-z][a-z ]*)*)?)/(0|[1-9][0-9]{0,5})"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.search._space_description import SpaceDescription, space_description
 from isotropy.search._study_keys import key_parts
 

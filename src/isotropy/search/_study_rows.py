@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from isotropy._run._bounded_json import bounded_json, shown
+from isotropy._run._json import bounded_json, shown
 from isotropy.search._study_keys import key_parts
 from isotropy.search._study_notes import (
     SETTINGS,

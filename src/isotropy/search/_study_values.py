@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import datetime
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.search._study_notes import is_real
 
 LARGEST = 2**31 - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 
-from isotropy._run._bounded_json import bounded_json, shown, utf8_text
+from isotropy._run._json import bounded_json, shown, utf8_text
 
 LONGEST_HEADER = 2**20
 _LENGTH = 8

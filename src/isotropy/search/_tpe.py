@@ -71,7 +71,7 @@ class TPE:
         """The study with a trial for every score; made anew where a score is gone or another."""
         import optuna
 
-        from isotropy.search._quiet_optuna import quiet_optuna
+        from isotropy.search._database import quiet_optuna
 
         known = all(full.get(state) == accuracy for state, accuracy in self._added.items())
         if self._study is None or not known:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy.search._search_result import ScoredChild
 from isotropy.search._space import SearchSpace, State
 from isotropy.search._strategy import ChildProposal

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from isotropy._run import ProgressCallback
 from isotropy.sharing._assignment import canonical_labels
-from isotropy.sharing._neighbour_partitions import (
+from isotropy.sharing._partition_fits import FitOptions, fit_partitions
+from isotropy.sharing._partition_search import (
     joined,
     merged_partitions,
     moved_partitions,
     split_partitions,
 )
-from isotropy.sharing._partition_fits import FitOptions, fit_partitions
 from isotropy.sharing._shared_module import SharedModule
 
 Labels = NDArray[np.int64]

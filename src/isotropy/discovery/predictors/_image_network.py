@@ -22,7 +22,7 @@ from isotropy.nn import (
     PathSum,
     PolyphasePool2d,
 )
-from isotropy.nn._on_slices import OnSlices
+from isotropy.nn._group_conv import OnSlices
 
 ImagePath: TypeAlias = Literal["factored", "conv", "group_conv"]
 PointGroup: TypeAlias = Literal["p4", "p4m"]

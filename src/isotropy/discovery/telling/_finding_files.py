@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from isotropy._run import json_text
-from isotropy._run._bounded_json import MOST_BYTES, bounded_json, shown, utf8_text
+from isotropy._run._json import MOST_BYTES, bounded_json, shown, utf8_text
 from isotropy._run._json_fields import Field, Misfit
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from isotropy._run._bounded_json import shown
+from isotropy._run._json import shown
 from isotropy._run._json_fields import (
     Field,
     Misfit,

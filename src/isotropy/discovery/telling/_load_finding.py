@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import nn
 
 from isotropy._run import Checkpoint
-from isotropy._run._bounded_json import shown
 from isotropy._run._checkpoints import OtherRun
+from isotropy._run._json import shown
 from isotropy.discovery.modelling._finding_models import ModelComparison, SoftComparison, SoftOffer
 from isotropy.discovery.modelling._model_spec import innermost, require_modest
 from isotropy.discovery.modelling._standardised import StandardisedModel, build_model

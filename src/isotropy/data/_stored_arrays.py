@@ -1,8 +1,11 @@
-"""Some rows of an array in an npz file, read block by block so that the rest is never held."""
+"""Arrays in npz files: some rows read block by block, and what numpy raises at damaged ones."""
 
 from __future__ import annotations
 
+import lzma
+import tokenize
 import zipfile
+import zlib
 from typing import IO, Any
 
 import numpy as np
@@ -10,6 +13,36 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from isotropy.data._intake import Rows
+
+# a header is text that Python parses; members are archives of several kinds, and may be encrypted,
+# for which zipfile has a RuntimeError, as for compression that it does not know
+DAMAGED = (
+    ValueError, TypeError, OverflowError, EOFError, MemoryError, RuntimeError, SyntaxError,
+    tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError,
+)  # fmt: skip
+
+
+def require_content(array: NDArray[Any], place: str, what: str) -> None:
+    """Refuse entries of no bytes: a header alone would be an array of any length.
+
+    Args:
+        array: As read; it occupies nothing yet.
+        place: The file.
+        what: Which array, in words.
+
+    Raises:
+        ValueError: If they have none.
+
+    Example:
+        >>> import numpy as np
+        >>> require_content(np.ndarray(10**9, "S0"), "a.npz", "an array 'y'")
+        Traceback (most recent call last):
+        ...
+        ValueError: a.npz: expected an array 'y' of numbers or text, got entries of no bytes
+    """
+    if array.dtype.itemsize == 0:
+        raise ValueError(f"{place}: expected {what} of numbers or text, got entries of no bytes")
+
 
 _BYTES_AT_ONCE = 1 << 24
 
