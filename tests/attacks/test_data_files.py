@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from attacks.terminal import acting
 from isotropy.data import Intake, Transitions, load
-from isotropy.data._load import transition_names
+from isotropy.data._transition_files import transition_names
 
 SHAPE = "'fortran_order': False, 'shape': (20, 3), }"
 HEADERS = {

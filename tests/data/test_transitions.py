@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from isotropy.data import Transitions
-from isotropy.data._load import holds_transitions
+from isotropy.data._transition_files import holds_transitions
 
 
 def _walks(lengths: list[int]) -> Transitions:

@@ -245,11 +245,9 @@ def _loaded(
     path: Path, target: str | None, task: TaskOption | None, groups: str | None, seed: int
 ) -> "tuple[Dataset | Transitions, EntryNames]":
     """The data, and of transitions the names of entries."""
-    from isotropy.data import Intake, Transitions, load
-    from isotropy.data._load import holds_transitions, transition_names
+    from isotropy.data import Intake, load
 
-    options = {"--target": target, "--task": task, "--groups": groups}
-    if not holds_transitions(path) or target is not None:
+    if target is not None or not _holds_transitions(path):
         data = load(
             path,
             target=target,
@@ -258,10 +256,21 @@ def _loaded(
             intake=Intake(missing="drop", text="drop", most_rows=_MOST_ROWS, seed=seed, guess=True),
         )
         return data, None
-    for name, value in options.items():
+    from isotropy.data import Transitions
+    from isotropy.data._transition_files import transition_names
+
+    for name, value in {"--task": task, "--groups": groups}.items():
         if value is not None:
             raise ValueError(f"{path}: expected no {name} for transitions, got {str(value)!r}")
     return Transitions.load(path.expanduser()), transition_names(path)
+
+
+def _holds_transitions(path: Path) -> bool:
+    if path.suffix.lower() != ".npz":
+        return False
+    from isotropy.data._transition_files import holds_transitions
+
+    return holds_transitions(path)
 
 
 def _check_certifying(

@@ -14,7 +14,7 @@ from isotropy.data._image_folder import (
     images_within,
     load_image_folder,
 )
-from isotropy.data._intake import Intake
+from isotropy.data._intake import Intake, refuse_options
 
 _SPLIT_FOLDERS = ("train", "test")
 
@@ -63,10 +63,3 @@ def _split_of(
 
 def _noted(data: Dataset, notes: tuple[str, ...]) -> Dataset:
     return replace(data, notes=(*notes, *data.notes)) if notes else data
-
-
-def refuse_options(source: Any, **options: Any) -> None:
-    """Refuse options that mean nothing for a kind of data."""
-    for name, value in options.items():
-        if value is not None:
-            raise ValueError(f"{source}: expected no {name} for this kind of data, got {value!r}")

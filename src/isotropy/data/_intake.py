@@ -113,3 +113,10 @@ def taken(values: Any, rows: Rows | None) -> Any:
     if rows is None or values is None:
         return values
     return values[rows] if isinstance(values, Tensor | np.ndarray) else np.asarray(values)[rows]
+
+
+def refuse_options(source: Any, **options: Any) -> None:
+    """Refuse options that mean nothing for a kind of data."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"{source}: expected no {name} for this kind of data, got {value!r}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,18 +11,10 @@ import numpy as np
 from torch import Tensor
 
 from isotropy._run._moved_keywords import moved_keywords
-from isotropy.data._arrays import from_arrays, from_dataset, from_torch_dataset
-from isotropy.data._data_folders import load_folder, refuse_options
-from isotropy.data._data_frames import load_frame, load_parquet
 from isotropy.data._dataset import Dataset, TaskKind
-from isotropy.data._delimited_text import load_csv
-from isotropy.data._idx import is_idx, load_idx_file
 from isotropy.data._image_folder import ImageReading, Unreadable
-from isotropy.data._intake import Intake
-from isotropy.data._named_arrays import from_mapping, load_npy, load_npz
-from isotropy.data._stored_arrays import DAMAGED, require_content
+from isotropy.data._intake import Intake, refuse_options
 from isotropy.data._tensors import check_task
-from isotropy.data._transition_files import NEEDED, SPELLINGS
 
 _KNOWN = ".csv, .csv.gz, .tsv, .tsv.gz, .npz, .npy, .parquet, idx files or a folder"
 
@@ -146,6 +137,8 @@ def _load_path(
     if not path.exists():
         raise ValueError(f"{path}: expected a file or folder, got a path where nothing is")
     if path.is_dir():
+        from isotropy.data._data_folders import load_folder
+
         refuse_options(path, target=target)
         return load_folder(path, task, _rows_apart(groups, path), split, reading, intake)
     refuse_options(path, **reading.options())
@@ -153,14 +146,25 @@ def _load_path(
         raise ValueError(f"{path}: expected data, got an empty file")
     name = path.name.lower()
     if name.endswith(".npz"):
+        from isotropy.data._named_arrays import load_npz
+
         return load_npz(path, _one(target, path), task, groups, split, intake)
     refuse_options(path, split=split)
-    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")):
-        loader = load_parquet if name.endswith(".parquet") else load_csv
-        return loader(path, target, task, groups, intake)
+    if name.endswith((".csv", ".csv.gz", ".tsv", ".tsv.gz")):
+        from isotropy.data._delimited_text import load_csv
+
+        return load_csv(path, target, task, groups, intake)
+    if name.endswith(".parquet"):
+        from isotropy.data._data_frames import load_parquet
+
+        return load_parquet(path, target, task, groups, intake)
     refuse_options(path, target=target)
     if name.endswith(".npy"):
+        from isotropy.data._named_arrays import load_npy
+
         return load_npy(path, task, groups, intake)
+    from isotropy.data._idx import is_idx, load_idx_file
+
     if is_idx(path):
         return load_idx_file(path, task, _rows_apart(groups, path), intake)
     raise ValueError(f"{path}: expected {_KNOWN}, got a file ending in {path.suffix!r}")
@@ -177,11 +181,17 @@ def _load_object(
 ) -> Dataset:
     refuse_options("arrays", **reading.options())
     if isinstance(source, Mapping):
+        from isotropy.data._named_arrays import from_mapping
+
         return from_mapping(source, _one(target, "arrays"), task, groups, split, "arrays", intake)
     refuse_options("arrays", split=split)
     if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+        from isotropy.data._data_frames import load_frame
+
         return load_frame(source, target, task, groups, intake)
     refuse_options("arrays", target=target)
+    from isotropy.data._arrays import from_arrays, from_dataset, from_torch_dataset
+
     groups = _rows_apart(groups, "arrays")
     if isinstance(source, Dataset):
         return from_dataset(source, groups, intake)
@@ -223,61 +233,3 @@ def _rows_apart(groups: Any, source: Any) -> Any:
     if isinstance(groups, str):
         raise ValueError(f"{source}: expected one value for each row as groups, got {groups!r}")
     return groups
-
-
-def holds_transitions(path: str | os.PathLike[str]) -> bool:
-    """Whether a file has observations, actions and the observations that followed.
-
-    One of the last two is enough where names are words: ``Transitions.load`` then finds the rest,
-    or says what is missing.
-
-    Args:
-        path: Any file or folder; only an ``.npz`` is opened, and only its list of names is read.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = Path(folder) / "log.npz"
-        ...     np.savez(path, obs=np.zeros(3), act=np.zeros(3), next_obs=np.zeros(3))
-        ...     holds_transitions(path)
-        True
-    """
-    path = Path(path).expanduser()
-    if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
-        return False
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = {name.removesuffix(".npy").lower() for name in archive.namelist()}
-    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
-        return False  # whoever loads it says what is wrong
-    there = [needed for needed in NEEDED if not names.isdisjoint(SPELLINGS[needed])]
-    words = {name for name in names if len(name) > 2}
-    spelled = [needed for needed in NEEDED if not words.isdisjoint(SPELLINGS[needed])]
-    return len(there) == len(NEEDED) or (len(spelled) > 1 and spelled[0] == "observations")
-
-
-def transition_names(
-    path: str | os.PathLike[str],
-) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The arrays ``observation_names`` and ``action_names`` of a file, where it has both.
-
-    Raises:
-        ValueError: If they are not lists of text.
-    """
-    keys = ("observation_names", "action_names")
-    try:
-        with np.load(Path(path).expanduser(), allow_pickle=False) as archive:
-            if not set(keys) <= set(archive.files):
-                return None
-            named = [np.asarray(archive[key]) for key in keys]
-    except (*DAMAGED, OSError) as error:
-        raise ValueError(
-            f"{path}: expected an npz file, got a damaged one ({error!s:.300})"
-        ) from error
-    for key, array in zip(keys, named, strict=True):
-        require_content(array, str(path), key)
-        if array.ndim != 1 or array.dtype.kind != "U":
-            raise ValueError(
-                f"{path}: expected {key} as a list of text, got {array.dtype} of {array.shape}"
-            )
-    return tuple(named[0].tolist()), tuple(named[1].tolist())

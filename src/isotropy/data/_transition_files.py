@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy.data._stored_arrays import DAMAGED
+from isotropy.data._stored_arrays import DAMAGED, require_content
 
 SPELLINGS = {
     "observations": ("observations", "obs", "states", "s"),
@@ -132,3 +133,61 @@ def _episodes(found: dict[str, Any]) -> Tensor | None:
         return given
     over = torch.stack(known).any(0)
     return torch.cat([torch.zeros(1, dtype=torch.int64), over.long().cumsum(0)[:-1]])
+
+
+def holds_transitions(path: str | os.PathLike[str]) -> bool:
+    """Whether a file has observations, actions and the observations that followed.
+
+    One of the last two is enough where names are words: ``Transitions.load`` then finds the rest,
+    or says what is missing.
+
+    Args:
+        path: Any file or folder; only an ``.npz`` is opened, and only its list of names is read.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "log.npz"
+        ...     np.savez(path, obs=np.zeros(3), act=np.zeros(3), next_obs=np.zeros(3))
+        ...     holds_transitions(path)
+        True
+    """
+    path = Path(path).expanduser()
+    if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = {name.removesuffix(".npy").lower() for name in archive.namelist()}
+    except (zipfile.BadZipFile, NotImplementedError, OSError, ValueError):
+        return False  # whoever loads it says what is wrong
+    there = [needed for needed in NEEDED if not names.isdisjoint(SPELLINGS[needed])]
+    words = {name for name in names if len(name) > 2}
+    spelled = [needed for needed in NEEDED if not words.isdisjoint(SPELLINGS[needed])]
+    return len(there) == len(NEEDED) or (len(spelled) > 1 and spelled[0] == "observations")
+
+
+def transition_names(
+    path: str | os.PathLike[str],
+) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """The arrays ``observation_names`` and ``action_names`` of a file, where it has both.
+
+    Raises:
+        ValueError: If they are not lists of text.
+    """
+    keys = ("observation_names", "action_names")
+    try:
+        with np.load(Path(path).expanduser(), allow_pickle=False) as archive:
+            if not set(keys) <= set(archive.files):
+                return None
+            named = [np.asarray(archive[key]) for key in keys]
+    except (*DAMAGED, OSError) as error:
+        raise ValueError(
+            f"{path}: expected an npz file, got a damaged one ({error!s:.300})"
+        ) from error
+    for key, array in zip(keys, named, strict=True):
+        require_content(array, str(path), key)
+        if array.ndim != 1 or array.dtype.kind != "U":
+            raise ValueError(
+                f"{path}: expected {key} as a list of text, got {array.dtype} of {array.shape}"
+            )
+    return tuple(named[0].tolist()), tuple(named[1].tolist())

@@ -7,7 +7,7 @@ _MOVED = {
     "isotropy.groups._catalogue": "Family decode_prefix",
     "isotropy.groups._compound": "BlockDiagonal Chain Kron KronSum",
     "isotropy.groups._connected_components": "components>bases.pair_orbits",
-    "isotropy.groups._finite": "double_cover",
+    "isotropy.groups._finite": "double_cover require_subgroup>Symmetry.restrict",
     "isotropy.groups._given": "as_linear_map>Group",
     "isotropy.groups._group": "require_invertible",
     "isotropy.groups._maps": "Zero digest",
@@ -15,7 +15,6 @@ _MOVED = {
     "isotropy.groups._placements": "Conjugate>Group.conjugate Embedding>embed",
     "isotropy.groups._products": "Semidirect>semidirect SideBySide>G+H Wreath>wreath in_span",
     "isotropy.groups._sampling": "is_skew_hermitian is_unitary",
-    "isotropy.groups._subgroups": "require_subgroup>Symmetry.restrict",
     "isotropy.groups._text": "Reader",
 }
 __getattr__, __dir__, __all__ = lazy_names(__name__, _MOVED)

@@ -16,10 +16,9 @@ from isotropy.groups._maps import Dense, LinearMap, Monomial
 from isotropy.groups._motions import SE, DkeR3, E, O2eR3, Parity, Scaling, SO2eR3, TimeReversal
 from isotropy.groups._operators import Operator
 from isotropy.groups._parse_group import parse_group
-from isotropy.groups._permutation_groups import A, C2d, D, D2d, Inversion, S, Trivial, Z
+from isotropy.groups._permutation_groups import A, C2d, D, D2d, Inversion, RubiksCube, S, Trivial, Z
 from isotropy.groups._placements import embed
 from isotropy.groups._products import DirectProduct, semidirect, wreath
-from isotropy.groups._rubik import RubiksCube
 
 __all__ = [
     "FAMILIES",

@@ -40,7 +40,7 @@ from isotropy.groups._motions import (
     SO2eR3,
     TimeReversal,
 )
-from isotropy.groups._permutation_groups import A, C2d, D, D2d, Inversion, S, Trivial, Z
+from isotropy.groups._permutation_groups import A, C2d, D, D2d, Inversion, RubiksCube, S, Trivial, Z
 from isotropy.groups._placements import (
     Conjugate,
     Embedding,
@@ -51,7 +51,6 @@ from isotropy.groups._products import (
     SideBySide,
     Wreath,
 )
-from isotropy.groups._rubik import RubiksCube
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 from isotropy.groups import DirectProduct, Group
-from isotropy.groups._subgroups import require_subgroup
+from isotropy.groups._finite import require_subgroup
 from isotropy.nn._emlp import EMLP
 from isotropy.nn._linear import Linear
 from isotropy.nn._make_equivariant import make_equivariant

@@ -12,7 +12,7 @@ from torch.nn.utils import parametrize
 
 from isotropy.bases import equivariant_basis
 from isotropy.groups import DirectProduct, Group
-from isotropy.groups._subgroups import require_subgroup
+from isotropy.groups._finite import require_subgroup
 from isotropy.nn._coordinates import FlatSpace
 from isotropy.nn._emlp import EMLP, EMLPBlock
 from isotropy.nn._free_paths import FrameLinear, FreeLinear, FreeSwish

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 from torch import Tensor
 
 from isotropy.groups import DirectProduct, Group, LinearMap
+from isotropy.groups._finite import require_subgroup
 from isotropy.groups._given import as_linear_map
-from isotropy.groups._subgroups import require_subgroup
 from isotropy.reps._elements import parts_of_algebra, parts_of_element
 
 Key: TypeAlias = tuple[Any, ...]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from isotropy.groups import DirectProduct, Group, LinearMap
+from isotropy.groups._finite import require_subgroup
 from isotropy.groups._parse_group import read_group
-from isotropy.groups._subgroups import require_subgroup
 from isotropy.groups._text import Reader
 from isotropy.reps._elements import parts_of_element
 from isotropy.reps._parse_rep import read_rep
