@@ -120,7 +120,7 @@ class _RunPace:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """What became of a run in this portion.
 
     Args:
@@ -158,7 +158,7 @@ class Campaign:
 
     def spend(
         self, minutes: float, names: Sequence[str] = (), progress: ProgressCallback | None = None
-    ) -> list[Outcome]:
+    ) -> list[RunOutcome]:
         """Take the runs in their order, and compute the cells that fit.
 
         Args:
@@ -178,7 +178,7 @@ class Campaign:
             if name not in known:
                 raise ValueError(f"expected a run among {', '.join(known)}, got {name!r}")
         deadline = Deadline(60 * minutes - min(_RESERVE, _RESERVE_SHARE * 60 * minutes))
-        outcomes: list[Outcome] = []
+        outcomes: list[RunOutcome] = []
         absent = absent_data(self.runs, self.settings)
         while deadline.left():
             plans = planned(self.runs, self.store, self.settings.device, absent)
@@ -208,7 +208,7 @@ class Campaign:
 
     def _run(
         self, run: CampaignRun, deadline: Deadline, forced: bool, progress: ProgressCallback
-    ) -> Outcome:
+    ) -> RunOutcome:
         began = time.monotonic()
         record = self.store.record(run)
         state: State = "started"
@@ -239,7 +239,7 @@ class Campaign:
         if torch.cuda.is_available():
             with suppress(RuntimeError):  # of a step that was stopped while it was captured
                 torch.cuda.empty_cache()
-        return Outcome(run.name, state, reason, pace.new, time.monotonic() - began)
+        return RunOutcome(run.name, state, reason, pace.new, time.monotonic() - began)
 
     def _result(
         self, run: CampaignRun, work: Path, pace: _RunPace, progress: ProgressCallback

@@ -52,7 +52,7 @@ class Limits:
 
 
 @dataclass
-class Record:
+class CellRecord:
     """What is known of one run.
 
     Args:
@@ -88,7 +88,7 @@ class Store:
         self._folders = [folder] if earlier is None else [folder, earlier]
         # by the file of cells, by cell: seconds and kind of device
         self.seconds: dict[str, dict[str, tuple[float, str]]] = {}
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, CellRecord] = {}
         self._archives: dict[str, tuple[Path, list[str]]] = {}
         for place in reversed(self._folders):
             self._read(place)
@@ -105,7 +105,7 @@ class Store:
                 known = self.seconds.setdefault(name, {})
                 known.update({cell: (float(s), str(on)) for cell, (s, on) in cells.items()})
             for name, one in found["runs"].items():
-                new, old = Record(**one), self._records.get(name, Record())
+                new, old = CellRecord(**one), self._records.get(name, CellRecord())
                 new.cells = list(dict.fromkeys([*old.cells, *new.cells]))
                 new.attempts = {cell: (float(s), str(on)) for cell, (s, on) in new.attempts.items()}
                 self._records[name] = new
@@ -114,9 +114,9 @@ class Store:
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{path}: expected the journal of a campaign, got {error}") from error
 
-    def record(self, run: CampaignRun) -> Record:
+    def record(self, run: CampaignRun) -> CellRecord:
         """What is known of a run; changes are written by the next `save`."""
-        return self._records.setdefault(run.name, Record())
+        return self._records.setdefault(run.name, CellRecord())
 
     def save(self) -> None:
         """Write the journal."""
@@ -131,7 +131,7 @@ class Store:
             {
                 "format": _FORMAT,
                 "runs": {
-                    name: asdict(one) for name, one in self._records.items() if one != Record()
+                    name: asdict(one) for name, one in self._records.items() if one != CellRecord()
                 },
                 "seconds": self.seconds,
                 "archives": archives,

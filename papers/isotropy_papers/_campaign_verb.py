@@ -9,7 +9,7 @@ from isotropy.cli import Answer, CommonOptions, verb
 from isotropy_papers._reproduce import papers_app
 
 if TYPE_CHECKING:
-    from isotropy_papers._campaign import Outcome
+    from isotropy_papers._campaign import RunOutcome
     from isotropy_papers._campaign_plan import Planned
 
 _FOLDER = Path("results/campaign")
@@ -133,7 +133,7 @@ def _listed(plans: "list[Planned]") -> str:
     return "\n".join(found)
 
 
-def _outcomes(outcomes: "list[Outcome]") -> str:
+def _outcomes(outcomes: "list[RunOutcome]") -> str:
     if not outcomes:
         return "Nothing fits these minutes; --list says what each run waits for."
     heads = ("run", "state", "new cells", "seconds", "")

@@ -31,7 +31,7 @@ _BITS_OF_KB = 8192
 
 
 @dataclass(frozen=True)
-class Row:
+class CertificateRow:
     """What a certificate is made from.
 
     Args:
@@ -44,7 +44,7 @@ class Row:
         source_epochs: Passes over it.
 
     Example:
-        >>> Row("digits", "digits", "mlp-32", {"d": 100}).file
+        >>> CertificateRow("digits", "digits", "mlp-32", {"d": 100}).file
         'digits.iso'
     """
 
@@ -60,7 +60,7 @@ class Row:
         """The name of the certificate's file."""
         return plain_name(self.name) + ".iso"
 
-    def in_epochs(self, epochs: int | None) -> Row:
+    def in_epochs(self, epochs: int | None) -> CertificateRow:
         """The row with so many passes in every phase of training."""
         if epochs is None:
             return self
@@ -92,50 +92,58 @@ _CONVNET = {
     "quantised_rate": 0.004,
 }
 _FULL = (
-    Row("MNIST", "mnist", "lenet5", _LENET),
-    Row("Fashion-MNIST", "fashion-mnist", "resnet20", _RESNET),
-    Row("Fashion-MNIST LeNet-5", "fashion-mnist", "lenet5", _LENET),
-    Row("CIFAR-10", "cifar10", "convnet", _CONVNET),
-    Row("CIFAR-10 ResNet-20", "cifar10", "resnet20", _CONVNET),
+    CertificateRow("MNIST", "mnist", "lenet5", _LENET),
+    CertificateRow("Fashion-MNIST", "fashion-mnist", "resnet20", _RESNET),
+    CertificateRow("Fashion-MNIST LeNet-5", "fashion-mnist", "lenet5", _LENET),
+    CertificateRow("CIFAR-10", "cifar10", "convnet", _CONVNET),
+    CertificateRow("CIFAR-10 ResNet-20", "cifar10", "resnet20", _CONVNET),
 )
 _TRANSFER = (
-    Row("Fashion-MNIST from CIFAR-10", "fashion-mnist", "resnet20", _RESNET, "cifar10", 30),
-    Row("Fashion-MNIST LeNet-5 from CIFAR-10", "fashion-mnist", "lenet5", _LENET, "cifar10", 30),
+    CertificateRow(
+        "Fashion-MNIST from CIFAR-10", "fashion-mnist", "resnet20", _RESNET, "cifar10", 30
+    ),
+    CertificateRow(
+        "Fashion-MNIST LeNet-5 from CIFAR-10", "fashion-mnist", "lenet5", _LENET, "cifar10", 30
+    ),
 )
 # Fixed beforehand: a choice of θ₀ that looks at the rows it is certified on is not paid for.
 _PRIORS = (
-    Row("MNIST", "mnist", "lenet5", {"prior_epochs": 40}),
-    Row("Fashion-MNIST", "fashion-mnist", "resnet20", {"prior_epochs": 30}),
-    Row("CIFAR-10", "cifar10", "convnet-32", {"prior_epochs": 60}),
+    CertificateRow("MNIST", "mnist", "lenet5", {"prior_epochs": 40}),
+    CertificateRow("Fashion-MNIST", "fashion-mnist", "resnet20", {"prior_epochs": 30}),
+    CertificateRow("CIFAR-10", "cifar10", "convnet-32", {"prior_epochs": 60}),
 )
 _AFTER_PRIOR = {**_LONG, **_FILM, "epochs": 20, "rate": 0.001, "quantised_rate": 0.0005}
 # networks with normalisation layers need levels for their scales, about 1, besides
 _PRUNED = (
-    Row("MNIST", "mnist", "lenet5", {"keep": 0.012, "levels": 7}),
-    Row("Fashion-MNIST", "fashion-mnist", "resnet20", {"keep": 0.02, "levels": 12}),
-    Row("Fashion-MNIST LeNet-5", "fashion-mnist", "lenet5", {"keep": 0.006, "levels": 7}),
-    Row("CIFAR-10", "cifar10", "convnet", {"keep": 0.05, "levels": 12}),
+    CertificateRow("MNIST", "mnist", "lenet5", {"keep": 0.012, "levels": 7}),
+    CertificateRow("Fashion-MNIST", "fashion-mnist", "resnet20", {"keep": 0.02, "levels": 12}),
+    CertificateRow(
+        "Fashion-MNIST LeNet-5", "fashion-mnist", "lenet5", {"keep": 0.006, "levels": 7}
+    ),
+    CertificateRow("CIFAR-10", "cifar10", "convnet", {"keep": 0.05, "levels": 12}),
 )
 _PRUNED_EPOCHS = {"epochs": 180, "quantised_epochs": 40}
-_QUICK = Row("digits", "digits", "mlp-32", {"d": 100, "levels": 5, **_KRONECKER, "epochs": 50})
-_QUICK_PRIOR = Row("digits", "digits", "mlp-32", {"prior_epochs": 30})
-_QUICK_PRUNED = Row("digits", "digits", "mlp-32", {"keep": 0.03, "levels": 5})
+_QUICK = CertificateRow(
+    "digits", "digits", "mlp-32", {"d": 100, "levels": 5, **_KRONECKER, "epochs": 50}
+)
+_QUICK_PRIOR = CertificateRow("digits", "digits", "mlp-32", {"prior_epochs": 30})
+_QUICK_PRUNED = CertificateRow("digits", "digits", "mlp-32", {"keep": 0.03, "levels": 5})
 
 
-def subspace_rows(full: bool) -> list[Row]:
+def subspace_rows(full: bool) -> list[CertificateRow]:
     """Certificates of networks in random subspaces, from scratch."""
     quick = replace(_QUICK, options={**_QUICK.options, "quantised_epochs": 25})
     return list(_FULL) if full else [quick]
 
 
-def transfer_rows(full: bool) -> list[Row]:
+def transfer_rows(full: bool) -> list[CertificateRow]:
     """Certificates of networks whose θ₀ was trained on other images."""
     quick = subspace_rows(False)[0]
     other = replace(quick, name="digits from digits", source="digits", source_epochs=30)
     return list(_TRANSFER) if full else [other]
 
 
-def prior_rows(full: bool, percent: int, d: int = 0) -> list[Row]:
+def prior_rows(full: bool, percent: int, d: int = 0) -> list[CertificateRow]:
     """Certificates of networks whose θ₀ was trained on a share of the rows.
 
     Args:
@@ -152,7 +160,7 @@ def prior_rows(full: bool, percent: int, d: int = 0) -> list[Row]:
     return rows
 
 
-def pruned_rows(full: bool) -> list[Row]:
+def pruned_rows(full: bool) -> list[CertificateRow]:
     """Certificates of pruned networks."""
     epochs = _PRUNED_EPOCHS if full else {"epochs": 60, "quantised_epochs": 20}
     return [
@@ -162,7 +170,7 @@ def pruned_rows(full: bool) -> list[Row]:
 
 
 def certified(
-    rows: Sequence[Row], settings: Settings, progress: ProgressCallback
+    rows: Sequence[CertificateRow], settings: Settings, progress: ProgressCallback
 ) -> tuple[dict[str, dict[str, float]], float]:
     """Make the certificates of some rows, or find them finished.
 
@@ -223,7 +231,7 @@ def cells_of(
     return cells
 
 
-def notes_of(rows: Sequence[Row], found: Mapping[str, Mapping[str, float]]) -> list[str]:
+def notes_of(rows: Sequence[CertificateRow], found: Mapping[str, Mapping[str, float]]) -> list[str]:
     """What every table of certificates says of its numbers."""
     made = [row for row in rows if row.name in found]
     models = "; ".join(f"{row.name}: {row.model}, {int(found[row.name]['n'])}" for row in made)
@@ -246,7 +254,7 @@ class _Sample:
     digest: str
 
 
-def _sample(row: Row, settings: Settings) -> _Sample:
+def _sample(row: CertificateRow, settings: Settings) -> _Sample:
     target = certified_set(row.data, settings)
     if row.data == "digits":
         # small enough for a minute; the scans themselves are 8 × 8
@@ -266,7 +274,7 @@ def _sample(row: Row, settings: Settings) -> _Sample:
 
 
 def _maker(
-    row: Row, sample: _Sample, settings: Settings, progress: ProgressCallback
+    row: CertificateRow, sample: _Sample, settings: Settings, progress: ProgressCallback
 ) -> Callable[[list[str]], list[dict[str, float]]]:
     def made(_: list[str]) -> list[dict[str, float]]:
         options = dict(row.options)
@@ -283,7 +291,7 @@ def _maker(
 
 
 def _transferred(
-    row: Row, sample: _Sample, settings: Settings, progress: ProgressCallback
+    row: CertificateRow, sample: _Sample, settings: Settings, progress: ProgressCallback
 ) -> dict[str, Tensor]:
     """θ₀: trained on the source, the head drawn anew."""
     assert sample.source is not None

@@ -23,7 +23,7 @@ _SHIFT = 4
 
 
 @dataclass(frozen=True)
-class Classifier:
+class NamedClassifier:
     """A network and its training.
 
     Args:
@@ -36,7 +36,7 @@ class Classifier:
         data: The set.
 
     Example:
-        >>> Classifier("ResNet", 16, blur=True).name
+        >>> NamedClassifier("ResNet", 16, blur=True).name
         'ResNet w16 BlurPool'
     """
 
@@ -93,7 +93,7 @@ class Classifier:
 
 
 @dataclass(frozen=True)
-class Training:
+class ClassifierTraining:
     """How long and in which steps a classifier is trained.
 
     Args:
@@ -102,7 +102,7 @@ class Training:
         rate: The largest learning rate.
 
     Example:
-        >>> Training(4, 32, 3e-3).steps(1500)
+        >>> ClassifierTraining(4, 32, 3e-3).steps(1500)
         184
     """
 
@@ -147,7 +147,7 @@ def train(
     Args:
         model: From images to logits; it is moved to the device, and left in evaluation mode.
         data: Images and labels.
-        recipe: As of `Classifier`.
+        recipe: As of `NamedClassifier`.
         steps: How many.
         batch: How many images in each.
         rate: The largest learning rate.
@@ -158,7 +158,7 @@ def train(
         >>> x = torch.rand(64, 1, 8, 8, generator=torch.Generator().manual_seed(0))
         >>> x[32:] *= 0.2
         >>> y = (torch.arange(64) >= 32).long()
-        >>> model = Classifier("CNN", 8).network(x, 2, seed=0)
+        >>> model = NamedClassifier("CNN", 8).network(x, 2, seed=0)
         >>> train(model, (x, y), "plain", 100, rate=3e-3, seed=0)
         >>> accuracy(model, x, y) > 0.9
         True

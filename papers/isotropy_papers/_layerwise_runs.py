@@ -29,7 +29,7 @@ from isotropy_papers._classifiers import shifted_and_flipped
 from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import digest_of
-from isotropy_papers._layerwise_tasks import Pair, Task, task_of
+from isotropy_papers._layerwise_tasks import LayerwiseTask, Pair, task_of
 from isotropy_papers._statistics import mean_interval
 from isotropy_papers._trained_classifiers import training_rows
 from isotropy_papers._vision_models import seeded
@@ -102,7 +102,7 @@ class Net:
 
 
 @dataclass(frozen=True)
-class Plan:
+class LayerwisePlan:
     """How long networks are trained, and what the evidence is computed on.
 
     Args:
@@ -123,7 +123,7 @@ class Plan:
         augmented: Whether training images are shifted and flipped.
 
     Example:
-        >>> Plan(epochs=60).estimates
+        >>> LayerwisePlan(epochs=60).estimates
         10
     """
 
@@ -161,7 +161,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Row:
+class LayerwiseRow:
     """What a trained network shows.
 
     Args:
@@ -173,7 +173,9 @@ class Row:
         before: Likewise, before anything was learned.
 
     Example:
-        >>> Row(10, 98.0, 0.1, None, []) == Row(**asdict(Row(10, 98.0, 0.1, None, [])))
+        >>> LayerwiseRow(10, 98.0, 0.1, None, []) == LayerwiseRow(
+        ...     **asdict(LayerwiseRow(10, 98.0, 0.1, None, []))
+        ... )
         True
     """
 
@@ -205,7 +207,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Study:
+class LayerwiseStudy:
     """What some jobs have found.
 
     Args:
@@ -214,7 +216,7 @@ class Study:
         seconds: How long it took.
     """
 
-    rows: dict[str, list[Row]]
+    rows: dict[str, list[LayerwiseRow]]
     notes: tuple[str, ...]
     seconds: float
 
@@ -225,11 +227,11 @@ def trained(
     test: Pair,
     *,
     evidence: bool,
-    plan: Plan,
+    plan: LayerwisePlan,
     seed: int = 0,
     checkpoint: FilePath | None = None,
     progress: ProgressCallback | None = None,
-) -> Row:
+) -> LayerwiseRow:
     """Train a network, by its posterior alone or with priors that the evidence learns.
 
     Every tensor has a prior precision of its own.
@@ -246,7 +248,7 @@ def trained(
 
     Example:
         >>> task = task_of("MNIST", Settings(), 40, 20)
-        >>> net, plan = Net(("conv",), 1).built(*MNIST, seed=0), Plan(1)
+        >>> net, plan = Net(("conv",), 1).built(*MNIST, seed=0), LayerwisePlan(1)
         >>> trained(net, task.train, task.test, evidence=False, plan=plan).parameters
         4078
     """
@@ -293,11 +295,11 @@ def trained(
     accuracy, nll = _tested(network, *test)
     size = sum(p.numel() for name, p in network.named_parameters() if not _is_omega(name))
     if not evidence:
-        return Row(size, accuracy, nll, None, [])
+        return LayerwiseRow(size, accuracy, nll, None, [])
     loss = -found.log_marginal_likelihood / len(train[0])
     types = layer_types(network, found.effective, found.precisions)
     layers = [layer.to_json() for layer in types.values()]
-    return Row(size, accuracy, nll, loss, layers, before)
+    return LayerwiseRow(size, accuracy, nll, loss, layers, before)
 
 
 def _before(network: nn.Module, train: Pair, options: CurvatureOptions) -> list[dict[str, Any]]:
@@ -314,10 +316,10 @@ def studied(
     settings: Settings,
     progress: ProgressCallback,
     *,
-    quick: Plan,
-    full: Plan,
+    quick: LayerwisePlan,
+    full: LayerwisePlan,
     rows: int = 1000,
-) -> Study:
+) -> LayerwiseStudy:
     """Train all networks of a table, each only once where ``settings.out`` keeps them.
 
     A training that was stopped goes on from its last epochs there, too.
@@ -344,20 +346,20 @@ def studied(
     }
     digests = {name: digest_of(*task.train, *task.test) for name, task in tasks.items()}
     seeds = range(settings.seed, settings.seed + chosen["seeds"])
-    found: dict[str, list[Row]] = {}
+    found: dict[str, list[LayerwiseRow]] = {}
     files = []
     for before, (name, job) in enumerate(jobs.items()):
         # a file for each network: runs of some of them go on with one another's
         about = {"plan": asdict(plan), "job": asdict(job), "data": digests[job.task]}
         parts = Finished(id, about, settings, _ignore)
-        training = _Training(tasks[job.task], job, plan, settings)
+        training = _LayerwiseTraining(tasks[job.task], job, plan, settings)
         report = partial(_tell, progress, name, before * plan.epochs, len(jobs) * plan.epochs)
         named = {f"{name}, seed {seed}": seed for seed in seeds}
         kept = parts.get(list(named), partial(training.rows, about, report, named))
-        found[name] = [Row(**row) for row in kept.values()]
+        found[name] = [LayerwiseRow(**row) for row in kept.values()]
         files.append(parts)
     notes = _notes(plan, list(tasks.values()), chosen["seeds"], settings.full)
-    return Study(found, notes, sum(parts.close() for parts in files))
+    return LayerwiseStudy(found, notes, sum(parts.close() for parts in files))
 
 
 def mean_cell(
@@ -383,7 +385,10 @@ def mean_cell(
 
 
 def fit_cells(
-    name: str, plain: Sequence[Row], learned: Sequence[Row], published: Sequence[float]
+    name: str,
+    plain: Sequence[LayerwiseRow],
+    learned: Sequence[LayerwiseRow],
+    published: Sequence[float],
 ) -> list[Cell]:
     """The columns that Tables 2 and 3 share: NLL and accuracy of both trainings, −log evidence.
 
@@ -394,7 +399,10 @@ def fit_cells(
         published: One number for each of the columns, in this order.
 
     Example:
-        >>> plain, learned = Row(10, 80.0, 0.5, None, []), Row(10, 90.0, 0.4, 0.6, [])
+        >>> plain, learned = (
+        ...     LayerwiseRow(10, 80.0, 0.5, None, []),
+        ...     LayerwiseRow(10, 90.0, 0.4, 0.6, []),
+        ... )
         >>> cells = fit_cells("MNIST", [plain], [learned], (0.172, 97.59, 0.023, 99.21, 0.328))
         >>> [cell.ours for cell in cells]
         [0.5, 80.0, 0.4, 90.0, 0.6]
@@ -413,14 +421,16 @@ def fit_cells(
     ]
 
 
-def held_back_plan(epochs: int, *, augmented: bool = False, strict_start: bool = False) -> Plan:
+def held_back_plan(
+    epochs: int, *, augmented: bool = False, strict_start: bool = False
+) -> LayerwisePlan:
     """What finds symmetry soonest of all plans tried: Adam, paths of less symmetry held back.
 
     Example:
         >>> held_back_plan(60).estimates
         11
     """
-    return Plan(
+    return LayerwisePlan(
         epochs,
         burn_in=5,
         batch=512,
@@ -434,7 +444,7 @@ def held_back_plan(epochs: int, *, augmented: bool = False, strict_start: bool =
     )
 
 
-def quick_plan(epochs: int, *, batch: int = 16, subset: int = 256) -> Plan:
+def quick_plan(epochs: int, *, batch: int = 16, subset: int = 256) -> LayerwisePlan:
     """A short plan: small batches, and four estimates, the first after a third of the epochs.
 
     Example:
@@ -442,7 +452,7 @@ def quick_plan(epochs: int, *, batch: int = 16, subset: int = 256) -> Plan:
         >>> plan.burn_in, plan.every, plan.estimates
         (4, 2, 4)
     """
-    short = Plan(
+    short = LayerwisePlan(
         epochs,
         batch=batch,
         optimiser="Adam",
@@ -456,12 +466,12 @@ def quick_plan(epochs: int, *, batch: int = 16, subset: int = 256) -> Plan:
     return _shortened(short)
 
 
-def _shortened(plan: Plan) -> Plan:
+def _shortened(plan: LayerwisePlan) -> LayerwisePlan:
     every = max(1, plan.epochs // 6)
     return replace(plan, burn_in=max(1, plan.epochs - 4 * every), every=every)
 
 
-def _adapted(plan: Plan, settings: Settings) -> Plan:
+def _adapted(plan: LayerwisePlan, settings: Settings) -> LayerwisePlan:
     plan = replace(plan, **settings.or_else(epochs=plan.epochs, schedule=plan.schedule))
     return plan if settings.full else _shortened(plan)
 
@@ -475,12 +485,12 @@ def _tell(progress: ProgressCallback, name: str, before: int, total: int, step: 
 
 
 @dataclass(frozen=True)
-class _Training:
+class _LayerwiseTraining:
     """How a job is done, seed by seed."""
 
-    task: Task
+    task: LayerwiseTask
     job: Job
-    plan: Plan
+    plan: LayerwisePlan
     settings: Settings
 
     def rows(
@@ -516,7 +526,9 @@ class _Training:
         return asdict(row)
 
 
-def _notes(plan: Plan, tasks: Sequence[Task], seeds: int, full: bool) -> tuple[str, ...]:
+def _notes(
+    plan: LayerwisePlan, tasks: Sequence[LayerwiseTask], seeds: int, full: bool
+) -> tuple[str, ...]:
     train, test = tasks[0].train[0], tasks[0].test[0]
     subset = plan.curvature(len(train), evidence=True).subset
     often = "epoch" if plan.every == 1 else f"{plan.every} epochs"

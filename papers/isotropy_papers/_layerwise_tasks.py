@@ -31,7 +31,7 @@ _TASKS = {
 
 
 @dataclass(frozen=True)
-class Task:
+class LayerwiseTask:
     """Standardised images of 32×32 with labels.
 
     Args:
@@ -44,7 +44,7 @@ class Task:
     Example:
         >>> import torch
         >>> pair = torch.zeros(2, 1, 32, 32), torch.zeros(2, dtype=torch.long)
-        >>> Task("MNIST", pair, pair, 10).stands_in
+        >>> LayerwiseTask("MNIST", pair, pair, 10).stands_in
         False
     """
 
@@ -55,7 +55,9 @@ class Task:
     stands_in: bool = False
 
 
-def task_of(name: str, settings: Settings, rows: int | None, test_rows: int | None) -> Task:
+def task_of(
+    name: str, settings: Settings, rows: int | None, test_rows: int | None
+) -> LayerwiseTask:
     """The images of one task of the paper (F.5), or small digits in their place.
 
     Args:
@@ -90,7 +92,7 @@ def task_of(name: str, settings: Settings, rows: int | None, test_rows: int | No
     (x, y), (test_x, test_y) = parts
     x, test_x = standardised(x, test_x)
     classes = _CLASSES * (4 if name == "digit, quadrant" else 1)
-    return Task(name, (x, y), (test_x, test_y), classes, stands_in)
+    return LayerwiseTask(name, (x, y), (test_x, test_y), classes, stands_in)
 
 
 def _changed(

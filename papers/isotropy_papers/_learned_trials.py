@@ -10,7 +10,7 @@ import torch
 
 from isotropy.evidence import LearningOptions, learn_priors
 from isotropy.nn import EMLP, soften
-from isotropy_papers._residual_trials import STARTS, Plan, Trials
+from isotropy_papers._residual_trials import STARTS, ResidualPlan, ResidualTrials
 
 LEARNED = "learned"
 _UPDATES = 18
@@ -18,7 +18,7 @@ _UPDATES = 18
 _TOGETHER = 5
 
 
-def learned_errors(trials: Trials, start: str) -> dict[str, list[float]]:
+def learned_errors(trials: ResidualTrials, start: str) -> dict[str, list[float]]:
     """Train softened networks by ``learn_priors``, one for each seed.
 
     All priors are learned, those of the strict paths too, and the noise; validation rows are not
@@ -41,8 +41,8 @@ def learned_errors(trials: Trials, start: str) -> dict[str, list[float]]:
     return {name: [one[name] for one in found] for name in found[0]}
 
 
-def _of_one_seed(task: str, level: str, plan: Plan, start: str) -> dict[str, float]:
-    trials = Trials(task, level, plan)
+def _of_one_seed(task: str, level: str, plan: ResidualPlan, start: str) -> dict[str, float]:
+    trials = ResidualTrials(task, level, plan)
     (seed,), recipe = plan.seeds, plan.recipe
     x, y = (values[0] for values in trials.rows["train"])
     into, out = trials.spaces

@@ -17,7 +17,7 @@ from isotropy_papers._ensemble import Ensemble, captured, stream_for
 from isotropy_papers._experiment import Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._flow import Flow
-from isotropy_papers._training import Recipe, Training, fit
+from isotropy_papers._training import NetworkRecipe, NetworkTraining, fit
 from isotropy_papers.rollout_errors import geometric_mean, relative_error
 
 KINDS = ("N-ODE", "HNN")
@@ -44,7 +44,7 @@ class Pendulum:
     """
 
     seeds: tuple[int, ...]
-    recipe: Recipe
+    recipe: NetworkRecipe
     channels: int
     layers: int
     chunks: int
@@ -97,11 +97,11 @@ class Pendulum:
         network = build(states, outputs, channels=self.channels, layers=self.layers)
         return Flow(network, hamiltonian=kind == "HNN", interval=INTERVAL, step=self.step)
 
-    def training(self, kind: str, group: str) -> Training:
+    def training(self, kind: str, group: str) -> NetworkTraining:
         """The training of one model for each seed."""
         ensemble = Ensemble(self.network(kind, group), self.seeds, self.device)
         rows = self.rows("train"), self.rows("validation")
-        return Training(ensemble, *rows, self.recipe, self.seeds)
+        return NetworkTraining(ensemble, *rows, self.recipe, self.seeds)
 
     def measured(self, ensemble: Ensemble) -> dict[str, Any]:
         """Roll out trained models, and compare with the truth.
@@ -192,7 +192,7 @@ def measured_models(
     )
     pendulum = Pendulum(
         seeds=tuple(settings.seed + i for i in range(chosen["seeds"])),
-        recipe=Recipe(
+        recipe=NetworkRecipe(
             chosen["epochs"],
             batch=500 if full else 25,
             schedule=chosen["schedule"],

@@ -19,7 +19,7 @@ _EXACT = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class PlantedOutcome:
     """What a search found, in the class of actions of the problem.
 
     Args:
@@ -34,7 +34,7 @@ class Outcome:
         refused: Why there was no search; empty where there was one.
 
     Example:
-        >>> Outcome(refused="expected more rows than unknowns, got 3 and 9").claimed
+        >>> PlantedOutcome(refused="expected more rows than unknowns, got 3 and 9").claimed
         False
     """
 
@@ -48,7 +48,7 @@ class Outcome:
     refused: str = ""
 
 
-def scores(problem: PlantedProblem, outcome: Outcome) -> dict[str, float]:
+def scores(problem: PlantedProblem, outcome: PlantedOutcome) -> dict[str, float]:
     """The scores of one search, 1 where a thing is right and 0 where it is wrong.
 
     Args:
@@ -66,7 +66,9 @@ def scores(problem: PlantedProblem, outcome: Outcome) -> dict[str, float]:
     Example:
         >>> from isotropy_papers.planted_problems import planted_problems
         >>> so3 = planted_problems()["so3"]
-        >>> perfect = Outcome(3, "SO(3)", so3.algebra, so3.algebra, claimed=True, seconds=2.0)
+        >>> perfect = PlantedOutcome(
+        ...     3, "SO(3)", so3.algebra, so3.algebra, claimed=True, seconds=2.0
+        ... )
         >>> for name, value in scores(so3, perfect).items():
         ...     print(name, round(value, 6))
         found 1.0

@@ -12,7 +12,7 @@ from isotropy_papers._experiment import Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import digest_of, found_folder, required_folder
 from isotropy_papers._photographs import photographs
-from isotropy_papers._trained_classifiers import Estimates, Study
+from isotropy_papers._trained_classifiers import ClassifierStudy, Estimates
 
 _SIZES = (224, 240, 260)
 # top-1 on ImageNet, as those who trained them state it
@@ -73,7 +73,7 @@ def study_pretrained(
     measure: Callable[[nn.Module, Tensor], Estimates],
     settings: Settings,
     progress: ProgressCallback,
-) -> Study:
+) -> ClassifierStudy:
     """Measure those of the trained networks that have been obtained, on photographs.
 
     Args:
@@ -90,7 +90,7 @@ def study_pretrained(
     if missing:
         notes.append(f"left out, as not obtained by 'isotropy data get': {', '.join(missing)}")
     if not there:
-        return Study({}, tuple(notes), 0.0)
+        return ClassifierStudy({}, tuple(notes), 0.0)
     images = {name_of(n): images_for(n, count, settings) for n in there}
     numbers_of = {name_of(n): n for n in there}
 
@@ -111,4 +111,4 @@ def study_pretrained(
         f"EfficientNet-Lite: {next(iter(images.values()))[1]}, each network at its own size; "
         f"interval: one standard error over images; top-1 on ImageNet as published: {stated}"
     )
-    return Study(found, tuple(notes), parts.close())
+    return ClassifierStudy(found, tuple(notes), parts.close())

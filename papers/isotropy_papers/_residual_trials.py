@@ -25,7 +25,7 @@ from isotropy.run import generator, spawn
 from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._flow import Flow
 from isotropy_papers._learned_penalties import LearnedPenalties
-from isotropy_papers._training import Recipe, Rows, Training, fit, squared_error
+from isotropy_papers._training import NetworkRecipe, NetworkTraining, Rows, fit, squared_error
 from isotropy_papers.broken_symmetries import modified_inertia, windy_pendulum
 
 LEVELS = ("exact", "approximate", "mis-specified")
@@ -37,7 +37,7 @@ _INTERVAL, _LENGTH, _HORIZON = 0.2, 5, 30.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class ResidualPlan:
     """How trials are run.
 
     Args:
@@ -50,7 +50,7 @@ class Plan:
     """
 
     seeds: tuple[int, ...]
-    recipe: Recipe
+    recipe: NetworkRecipe
     channels: int
     layers: int
     rows: int
@@ -63,7 +63,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Trials:
+class ResidualTrials:
     """One task at one level of symmetry, for all seeds.
 
     Args:
@@ -73,8 +73,10 @@ class Trials:
         one_data_set: Whether all seeds see the data of the first: members of one ensemble.
 
     Example:
-        >>> plan = Plan((0, 1), Recipe(epochs=2), channels=24, layers=1, rows=20, device="cpu")
-        >>> trials = Trials("inertia", "exact", plan)
+        >>> plan = ResidualPlan(
+        ...     (0, 1), NetworkRecipe(epochs=2), channels=24, layers=1, rows=20, device="cpu"
+        ... )
+        >>> trials = ResidualTrials("inertia", "exact", plan)
         >>> found = trials.trained(["MLP", "RPP 0.01"])
         >>> len(found["MLP"]["test"]), sorted(found["MLP"])
         (2, ['test', 'validation'])
@@ -82,7 +84,7 @@ class Trials:
 
     task: str
     level: str
-    plan: Plan
+    plan: ResidualPlan
     one_data_set: bool = False
 
     @property
@@ -146,7 +148,7 @@ class Trials:
             return network
         return Flow(network, hamiltonian=True, interval=_INTERVAL, step=_INTERVAL)
 
-    def training(self, model: str) -> Training:
+    def training(self, model: str) -> NetworkTraining:
         """The training of one network for each seed.
 
         Args:
@@ -165,7 +167,7 @@ class Trials:
                 )
             else:
                 penalties = fixed_penalties(network, float(prior))
-        return Training(
+        return NetworkTraining(
             Ensemble(network, plan.seeds, plan.device),
             self.rows["train"],
             self.rows["validation"],
@@ -228,7 +230,7 @@ def inertia_task(level: str) -> Task:
     return modified_inertia("reference") if level == "approximate" else inertia()
 
 
-def _inertia_parts(level: str, plan: Plan) -> list[Any]:
+def _inertia_parts(level: str, plan: ResidualPlan) -> list[Any]:
     task = inertia_task(level)
     return [
         task.splits(plan.rows, validation=plan.rows, test=plan.rows, generator=seed)
@@ -241,7 +243,7 @@ def _inertia_scalings(parts: Sequence[Any]) -> list[Standardisation]:
     return [inertia().standardisation(*splits.train) for splits in parts]
 
 
-def _inertia_rows(level: str, plan: Plan) -> dict[str, Rows]:
+def _inertia_rows(level: str, plan: ResidualPlan) -> dict[str, Rows]:
     parts = _inertia_parts(level, plan)
     scalings = _inertia_scalings(parts)
     found: dict[str, Rows] = {}
@@ -253,7 +255,7 @@ def _inertia_rows(level: str, plan: Plan) -> dict[str, Rows]:
     return found
 
 
-def _pendulum_rows(level: str, plan: Plan) -> dict[str, Rows]:
+def _pendulum_rows(level: str, plan: ResidualPlan) -> dict[str, Rows]:
     system = windy_pendulum() if level == "approximate" else double_spring_pendulum()
     z = chunks_together(system, plan.seeds, plan.rows)
     return {

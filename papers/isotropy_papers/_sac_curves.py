@@ -23,7 +23,7 @@ _CAPACITY = 1_000_000
 
 
 @dataclass(frozen=True)
-class Method:
+class SacMethod:
     """What an agent's networks are.
 
     Args:
@@ -38,17 +38,17 @@ class Method:
 
 
 METHODS = {
-    "SAC": Method(),
-    "RPP": Method("rpp", "rpp"),
-    "RPP policy only": Method("rpp", "mlp"),
-    "RPP critic only": Method("mlp", "rpp"),
-    "equivariant": Method("equivariant", "equivariant"),
-    "group images": Method(images=True),
+    "SAC": SacMethod(),
+    "RPP": SacMethod("rpp", "rpp"),
+    "RPP policy only": SacMethod("rpp", "mlp"),
+    "RPP critic only": SacMethod("mlp", "rpp"),
+    "equivariant": SacMethod("equivariant", "equivariant"),
+    "group images": SacMethod(images=True),
 }
 
 
 @dataclass(frozen=True)
-class Task:
+class SacTask:
     """An environment to learn.
 
     Args:
@@ -105,7 +105,7 @@ class AgentPlan:
 
 
 def learning_curves(
-    task: Task,
+    task: SacTask,
     methods: Sequence[str],
     plan: AgentPlan,
     *,
@@ -171,7 +171,7 @@ def learning_curves(
     return found
 
 
-def _agents(task: Task, method: Method, plan: AgentPlan) -> BatchedSac:
+def _agents(task: SacTask, method: SacMethod, plan: AgentPlan) -> BatchedSac:
     symmetry = task.symmetry
     free = (method.actor, method.critic) == ("mlp", "mlp")
     options = SacOptions(
@@ -197,7 +197,7 @@ def _agents(task: Task, method: Method, plan: AgentPlan) -> BatchedSac:
     )
 
 
-def _environments(task: Task, count: int, processes: bool) -> Any:
+def _environments(task: SacTask, count: int, processes: bool) -> Any:
     makers = [lambda: make_environment(task.id) for _ in range(count)]
     makers[0]().close()  # where the extra is missing, says so
     from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv

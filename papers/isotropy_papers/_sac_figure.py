@@ -14,7 +14,7 @@ from isotropy.rl import environment_symmetry
 from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Result, Settings
 from isotropy_papers._finished import Finished
-from isotropy_papers._sac_curves import AgentPlan, Task, learning_curves
+from isotropy_papers._sac_curves import AgentPlan, SacTask, learning_curves
 from isotropy_papers._statistics import mean_interval
 
 LOCOMOTION = ("Walker2d-v5", "Hopper-v5", "HalfCheetah-v5", "Swimmer-v5", "Ant-v5", "Humanoid-v5")
@@ -25,7 +25,7 @@ LATE, BEST = "last quarter", "best"
 _JUDGEMENTS = {True: 20, False: 10}
 
 
-def sac_task(id: str) -> Task:
+def sac_task(id: str) -> SacTask:
     """An environment with its symmetry.
 
     Example:
@@ -33,7 +33,7 @@ def sac_task(id: str) -> Task:
         'D(4)'
     """
     speeds = (0.005, 0.004 if id in _SLOWER else 0.005)
-    return Task(id, environment_symmetry(id), speeds)
+    return SacTask(id, environment_symmetry(id), speeds)
 
 
 def sac_figure(

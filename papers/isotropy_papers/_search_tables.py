@@ -29,7 +29,7 @@ BASES = ("mnist", "fashion-mnist")
 
 
 @dataclass(frozen=True)
-class Plan:
+class SearchPlan:
     """What a table is made of.
 
     Args:
@@ -43,7 +43,7 @@ class Plan:
         part: Which networks, where it is not all of the space.
 
     Example:
-        >>> Plan("mnist", "Aug1", 4000, 4, 20).name
+        >>> SearchPlan("mnist", "Aug1", 4000, 4, 20).name
         'mnist-aug1-4000'
     """
 
@@ -69,7 +69,9 @@ class Plan:
         return SearchSpace((1, 28, 28), step=4 if self.published else None)
 
 
-def own_plan(base: str, augmentation: str, rows: int, *, published_images: bool = False) -> Plan:
+def own_plan(
+    base: str, augmentation: str, rows: int, *, published_images: bool = False
+) -> SearchPlan:
     """Our networks: short trainings to search by, long ones to select by.
 
     Args:
@@ -80,10 +82,10 @@ def own_plan(base: str, augmentation: str, rows: int, *, published_images: bool 
     """
     short = rows < _LONG
     seeds = 20 if short and not published_images else 5
-    return Plan(base, augmentation, rows, 4 if short else 10, seeds, published_images)
+    return SearchPlan(base, augmentation, rows, 4 if short else 10, seeds, published_images)
 
 
-def published_plan(base: str, augmentation: str, rows: int, part: str = "") -> Plan:
+def published_plan(base: str, augmentation: str, rows: int, part: str = "") -> SearchPlan:
     """The paper's networks on the paper's images.
 
     Args:
@@ -93,13 +95,13 @@ def published_plan(base: str, augmentation: str, rows: int, part: str = "") -> P
         part: Which networks.
     """
     augmentation = "Aug0" if augmentation == "IAug0" else augmentation
-    return Plan(base, augmentation, rows, 4 if rows < _LONG else 10, 3, True, True, part)
+    return SearchPlan(base, augmentation, rows, 4 if rows < _LONG else 10, 3, True, True, part)
 
 
 SINGLES = (State(), *(State((name,)) for name in GRID_TRANSFORMATIONS))
 
 
-def grid_images(plan: Plan, settings: Settings) -> GridImageSet:
+def grid_images(plan: SearchPlan, settings: Settings) -> GridImageSet:
     """The images of a plan: as many for training, validation and test as the largest plan has.
 
     Args:
@@ -119,7 +121,7 @@ def grid_images(plan: Plan, settings: Settings) -> GridImageSet:
 
 
 def made_table(
-    plan: Plan,
+    plan: SearchPlan,
     settings: Settings,
     progress: ProgressCallback,
     *,
@@ -173,7 +175,7 @@ def _networks(space: SearchSpace) -> tuple[State, ...]:
     return space.networks()
 
 
-def stored_table(plan: Plan, settings: Settings, *, last_only: bool = False) -> ScoreTable:
+def stored_table(plan: SearchPlan, settings: Settings, *, last_only: bool = False) -> ScoreTable:
     """A table from ``settings.out``, if it was made there, or else the one of the package.
 
     Args:
@@ -201,7 +203,7 @@ def stored_table(plan: Plan, settings: Settings, *, last_only: bool = False) -> 
 
 
 def table_of(
-    plan: Plan,
+    plan: SearchPlan,
     settings: Settings,
     progress: ProgressCallback,
     *,

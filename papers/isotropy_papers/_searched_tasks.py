@@ -27,7 +27,7 @@ _EXACT = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class SearchedProblem:
     """A task with a symmetry, and the hints that a search for it gets.
 
     Args:
@@ -93,7 +93,7 @@ class Found:
     classes: tuple[tuple[str, str, int, bool], ...] = ()
 
 
-def problems() -> dict[str, Problem]:
+def problems() -> dict[str, SearchedProblem]:
     """The tasks by name.
 
     Example:
@@ -103,25 +103,29 @@ def problems() -> dict[str, Problem]:
     positions = [[5 + 3 * i + j for j in range(3)] for i in range(5)]
     free: dict[str, Any] = {"nothing told": {}}
     return {
-        "O(5)": Problem(o5_invariant(), {"blocks": 2}, 4000, looks=free),
-        "inertia": Problem(
+        "O(5)": SearchedProblem(o5_invariant(), {"blocks": 2}, 4000, looks=free),
+        "inertia": SearchedProblem(
             inertia(),
             {"blocks": positions, "output": "matrix"},
             8000,
             scaling=True,
             looks={**free, "any B": {"blocks": positions, "output": "free"}},
         ),
-        "pendulum": Problem(
+        "pendulum": SearchedProblem(
             _energy_task(),
             {"blocks": 4},
             10_000,
             looks={**free, "canonical": {"blocks": 1, "symplectic": True}},
         ),
-        "scattering": Problem(lorentz_scattering("reference"), {"blocks": 4}, 20_000, looks=free),
+        "scattering": SearchedProblem(
+            lorentz_scattering("reference"), {"blocks": 4}, 20_000, looks=free
+        ),
     }
 
 
-def searched(problem: Problem, hints: Mapping[str, Any], seed: int, find: Find) -> dict[str, Any]:
+def searched(
+    problem: SearchedProblem, hints: Mapping[str, Any], seed: int, find: Find
+) -> dict[str, Any]:
     """Search rows of a task that its ``splits`` of the same seed do not hold.
 
     Args:

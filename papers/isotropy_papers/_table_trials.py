@@ -15,7 +15,7 @@ from isotropy.nn import PathSum
 from isotropy.run import generator, spawn
 from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._residual_conv import ConvNet, Kind, prior_pulls
-from isotropy_papers._training import Recipe, Rows, Training, fit
+from isotropy_papers._training import NetworkRecipe, NetworkTraining, Rows, fit
 from isotropy_papers.uci_tables import as_images, uci_split
 
 TRIALS = 10
@@ -27,7 +27,7 @@ _HELD_BACK = 5
 
 
 @dataclass(frozen=True)
-class Trials:
+class TableTrials:
     """One network for each of the fixed splits of a table.
 
     Inputs and target are standardised by the training rows. A fifth of those is held back, to
@@ -41,14 +41,14 @@ class Trials:
         device: Where to train.
 
     Example:
-        >>> trials = Trials("fertility", (0, 1), Recipe(1), channels=2)
+        >>> trials = TableTrials("fertility", (0, 1), NetworkRecipe(1), channels=2)
         >>> [len(rows[0]) for rows in trials.splits[0].values()]
         [72, 18, 10]
     """
 
     table: str
     seeds: tuple[int, ...]
-    recipe: Recipe
+    recipe: NetworkRecipe
     channels: int = 32
     device: str = "cpu"
 
@@ -98,7 +98,7 @@ class Trials:
             for name, pull in prior_pulls(network).items()
         }
         trainings = [
-            Training(
+            NetworkTraining(
                 Ensemble(network, seeds, self.device),
                 train,
                 validation,
@@ -173,7 +173,7 @@ class Trials:
     def _net(self) -> ConvNet:
         return ConvNet((self.channels,) * 3, outputs=1)
 
-    def _recipe(self, rate: float) -> Recipe:
+    def _recipe(self, rate: float) -> NetworkRecipe:
         return replace(self.recipe, learning_rate=rate, schedule="cosine")
 
     def _stacked(self, part: str) -> Rows:

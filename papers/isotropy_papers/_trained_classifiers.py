@@ -15,7 +15,7 @@ from torch import nn
 
 from isotropy.equivariance import LEE
 from isotropy.run import Checkpoint, ProgressCallback
-from isotropy_papers._classifiers import Classifier, Training, accuracy, train
+from isotropy_papers._classifiers import ClassifierTraining, NamedClassifier, accuracy, train
 from isotropy_papers._experiment import Cell, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import ImageSet, image_set
@@ -31,34 +31,34 @@ ACCURACY = "accuracy"
 
 # the networks of Figures 4.5, 4.6, 4.7 and A.3, which share them
 QUICK = (
-    Classifier("CNN", 16),
-    Classifier("ResNet", 8),
-    Classifier("ResNet", 8, blur=True),
-    Classifier("ResNet", 8, "augmented"),
-    Classifier("ViT", 24),
-    Classifier("ViT", 48),
-    Classifier("Mixer", 48),
-    Classifier("Mixer", 48, rows=500),
+    NamedClassifier("CNN", 16),
+    NamedClassifier("ResNet", 8),
+    NamedClassifier("ResNet", 8, blur=True),
+    NamedClassifier("ResNet", 8, "augmented"),
+    NamedClassifier("ViT", 24),
+    NamedClassifier("ViT", 48),
+    NamedClassifier("Mixer", 48),
+    NamedClassifier("Mixer", 48, rows=500),
 )
 FULL = (
-    Classifier("CNN", 32),
-    Classifier("ResNet", 8),
-    Classifier("ResNet", 16),
-    Classifier("ResNet", 32),
-    Classifier("ResNet", 16, blur=True),
-    Classifier("ResNet", 16, "augmented"),
-    Classifier("ResNet", 16, "mixup"),
-    Classifier("ViT", 48),
-    Classifier("ViT", 96),
-    Classifier("ViT", 192),
-    Classifier("Mixer", 96),
-    Classifier("Mixer", 96, rows=3000),
-    Classifier("Mixer", 96, rows=1000),
+    NamedClassifier("CNN", 32),
+    NamedClassifier("ResNet", 8),
+    NamedClassifier("ResNet", 16),
+    NamedClassifier("ResNet", 32),
+    NamedClassifier("ResNet", 16, blur=True),
+    NamedClassifier("ResNet", 16, "augmented"),
+    NamedClassifier("ResNet", 16, "mixup"),
+    NamedClassifier("ViT", 48),
+    NamedClassifier("ViT", 96),
+    NamedClassifier("ViT", 192),
+    NamedClassifier("Mixer", 96),
+    NamedClassifier("Mixer", 96, rows=3000),
+    NamedClassifier("Mixer", 96, rows=1000),
 )
 
 
 @dataclass(frozen=True)
-class Study:
+class ClassifierStudy:
     """What was measured of some classifiers.
 
     Args:
@@ -72,19 +72,19 @@ class Study:
     seconds: float
 
 
-def classifiers(settings: Settings) -> tuple[Classifier, ...]:
+def classifiers(settings: Settings) -> tuple[NamedClassifier, ...]:
     """The networks for CIFAR-10 at these settings."""
     return FULL if settings.full else QUICK
 
 
 def study(
     id: str,
-    wanted: Sequence[Classifier],
+    wanted: Sequence[NamedClassifier],
     measure: Measure,
     settings: Settings,
     progress: ProgressCallback,
     depends: Mapping[str, Any] | None = None,
-) -> Study:
+) -> ClassifierStudy:
     """Train classifiers and measure them; with ``settings.out``, each is trained only once.
 
     Args:
@@ -149,10 +149,10 @@ def study(
     ]
     if not full:
         notes.append("quick: networks trained this little show how it is done, not the trends")
-    return Study(found, tuple(notes), parts.close())
+    return ClassifierStudy(found, tuple(notes), parts.close())
 
 
-def training_of(settings: Settings) -> Training:
+def training_of(settings: Settings) -> ClassifierTraining:
     """How classifiers are trained at these settings.
 
     Example:
@@ -160,8 +160,8 @@ def training_of(settings: Settings) -> Training:
         7
     """
     if settings.full:
-        return Training(settings.epochs or 20, 128, 1e-3)
-    return Training(settings.epochs or 4, 32, 3e-3)
+        return ClassifierTraining(settings.epochs or 20, 128, 1e-3)
+    return ClassifierTraining(settings.epochs or 4, 32, 3e-3)
 
 
 def training_rows(settings: Settings, otherwise: int | None) -> int | None:
@@ -182,10 +182,10 @@ def training_rows(settings: Settings, otherwise: int | None) -> int | None:
 
 
 def trained(
-    classifier: Classifier,
+    classifier: NamedClassifier,
     images: ImageSet,
     digest: str,
-    training: Training,
+    training: ClassifierTraining,
     seed: int,
     settings: Settings,
 ) -> nn.Module:

@@ -19,7 +19,7 @@ Rows = tuple[Tensor, Tensor]
 
 
 @dataclass(frozen=True)
-class Recipe:
+class NetworkRecipe:
     """How to train.
 
     Args:
@@ -30,7 +30,7 @@ class Recipe:
         checks: How often, in all, the validation rows are looked at.
 
     Example:
-        >>> Recipe(epochs=100).steps(1200)
+        >>> NetworkRecipe(epochs=100).steps(1200)
         200
     """
 
@@ -103,7 +103,7 @@ def squared_error(prediction: Tensor, target: Tensor) -> Tensor:
     return (prediction - target).square().flatten(1).mean(1)
 
 
-class Training:
+class NetworkTraining:
     """The training of every copy of an ensemble on rows of its own, step by step.
 
     Adam on the mean squared error. Each copy has its own order of rows, from its own seed, and
@@ -126,7 +126,7 @@ class Training:
         >>> x = torch.randn(2, 100, 2, generator=torch.Generator().manual_seed(0))
         >>> rows = (x, x.sum(-1, keepdim=True))
         >>> ensemble = Ensemble(MLP(2, 1, channels=16), seeds=[0, 1])
-        >>> training = Training(ensemble, rows, rows, Recipe(epochs=200), [0, 1])
+        >>> training = NetworkTraining(ensemble, rows, rows, NetworkRecipe(epochs=200), [0, 1])
         >>> fit([training])
         >>> bool((training.best_error < 0.01).all())
         True
@@ -137,7 +137,7 @@ class Training:
         ensemble: Ensemble,
         train: Rows,
         validation: Rows,
-        recipe: Recipe,
+        recipe: NetworkRecipe,
         seeds: Sequence[int],
         *,
         moves: Moves | None = None,
@@ -289,7 +289,7 @@ class Training:
         torch.cuda.synchronize(self.best_error.device)
 
 
-def fit(trainings: Sequence[Training]) -> None:
+def fit(trainings: Sequence[NetworkTraining]) -> None:
     """Train to the end, all in turn step by step: on a GPU they overlap.
 
     Args:

@@ -14,10 +14,16 @@ from isotropy.reps import Symmetry
 from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
-from isotropy_papers._searched_tasks import Find, Problem, find_with_library, problems, searched
+from isotropy_papers._searched_tasks import (
+    Find,
+    SearchedProblem,
+    find_with_library,
+    problems,
+    searched,
+)
 from isotropy_papers._statistics import mean_95, median_interval
-from isotropy_papers._training import Recipe, fit
-from isotropy_papers.finzi2023_figure2_5 import _Fit
+from isotropy_papers._training import NetworkRecipe, fit
+from isotropy_papers.finzi2023_figure2_5 import _NetworkFit
 
 _QUICK = ("O(5)", "inertia")
 _QUICK_STEPS, _QUICK_BATCH = 300, 100
@@ -106,7 +112,7 @@ def _searches(settings: Settings, seeds: list[int]) -> list[int]:
 
 def _found(
     parts: Finished,
-    known: Mapping[str, Problem],
+    known: Mapping[str, SearchedProblem],
     asked: Mapping[str, list[tuple[str, Mapping[str, Any], int]]],
     find: Find,
 ) -> dict[str, dict[str, Any]]:
@@ -129,7 +135,7 @@ def _seconds(found: Mapping[str, Mapping[str, Any]]) -> float:
 
 def _measured(
     parts: Finished,
-    known: Mapping[str, Problem],
+    known: Mapping[str, SearchedProblem],
     plans: _Plans,
     wanted: Mapping[str, Any],
     settings: Settings,
@@ -161,7 +167,7 @@ def _measured(
     return measured
 
 
-def _plan(problem: Problem, by_seed: Mapping[int, str]) -> dict[str, dict[int, str]]:
+def _plan(problem: SearchedProblem, by_seed: Mapping[int, str]) -> dict[str, dict[int, str]]:
     """The symmetry of the network of each row and seed, as text; empty for none."""
     found = {seed: text for seed, text in by_seed.items() if text}
     rest = {seed: _without_scalings(text) for seed, text in found.items()}
@@ -193,7 +199,7 @@ def _by_text(plan: Mapping[int, str]) -> dict[str, list[int]]:
 
 
 def _errors(
-    problem: Problem,
+    problem: SearchedProblem,
     text: str,
     size: int,
     seeds: list[int],
@@ -207,8 +213,8 @@ def _errors(
     batch = min(500 if settings.full else _QUICK_BATCH, size)
     steps = 2 * ceil(900_000 / 1000) if settings.full else _QUICK_STEPS
     epochs = settings.epochs or ceil(steps / (size // batch))
-    recipe = Recipe(epochs, batch=batch, schedule=wanted["schedule"], checks=100)
-    one = _Fit.of(task, model, size, recipe, seeds, dict(wanted), settings)
+    recipe = NetworkRecipe(epochs, batch=batch, schedule=wanted["schedule"], checks=100)
+    one = _NetworkFit.of(task, model, size, recipe, seeds, dict(wanted), settings)
     fit([one.training])
     return one.errors()
 

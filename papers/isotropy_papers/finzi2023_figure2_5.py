@@ -17,7 +17,7 @@ from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._experiment import Cell, Experiment, Result, Schedule, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._statistics import median_interval
-from isotropy_papers._training import Moves, Recipe, Training, fit, squared_error
+from isotropy_papers._training import Moves, NetworkRecipe, NetworkTraining, fit, squared_error
 
 SIZES = (30, 100, 300, 1000, 3000, 10000, 30000)
 # trainings that share a GPU at one time
@@ -101,7 +101,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         for label in labels:
             name, model, size = jobs[label]
             recipe = _recipe(size, settings, chosen["schedule"])
-            fits.append(_Fit.of(tasks[name], model, size, recipe, seeds, chosen, settings))
+            fits.append(_NetworkFit.of(tasks[name], model, size, recipe, seeds, chosen, settings))
         fit([each.training for each in fits])
         return [each.errors() for each in fits]
 
@@ -128,20 +128,20 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     return Result("finzi2023/figure2.5", cells, parts.close(), tuple(notes))
 
 
-def _recipe(size: int, settings: Settings, schedule: Schedule) -> Recipe:
+def _recipe(size: int, settings: Settings, schedule: Schedule) -> NetworkRecipe:
     if settings.full:
         epochs = settings.epochs or min(ceil(900_000 / size), 1000)
-        return Recipe(epochs, schedule=schedule)
+        return NetworkRecipe(epochs, schedule=schedule)
     batch = min(_QUICK_BATCH, size)
     epochs = settings.epochs or ceil(_QUICK_STEPS / (size // batch))
-    return Recipe(epochs, batch=batch, schedule=schedule, checks=40)
+    return NetworkRecipe(epochs, batch=batch, schedule=schedule, checks=40)
 
 
 @dataclass(frozen=True)
-class _Fit:
+class _NetworkFit:
     """One model on one task at one size, for all seeds."""
 
-    training: Training
+    training: NetworkTraining
     test: tuple[Tensor, Tensor]
     scalings: list[Standardisation]
 
@@ -150,11 +150,11 @@ class _Fit:
         task: Task,
         model: str,
         size: int,
-        recipe: Recipe,
+        recipe: NetworkRecipe,
         seeds: list[int],
         chosen: dict[str, Any],
         settings: Settings,
-    ) -> _Fit:
+    ) -> _NetworkFit:
         drawn = [task.splits(size, test=chosen["test_rows"], generator=seed) for seed in seeds]
         scalings = [task.standardisation(*splits.train) for splits in drawn]
 
@@ -169,10 +169,10 @@ class _Fit:
             pool = 2**16 if settings.full else 2**13
             moves = Moves(task.symmetry, pool, settings.seed, settings.device)
         ensemble = Ensemble(_network(task, model, chosen["channels"]), seeds, settings.device)
-        training = Training(
+        training = NetworkTraining(
             ensemble, scaled("train"), scaled("validation"), recipe, seeds, moves=moves
         )
-        return _Fit(training, scaled("test"), scalings)
+        return _NetworkFit(training, scaled("test"), scalings)
 
     def errors(self) -> list[float]:
         """Mean squared errors on the test rows, in the units of the data."""

@@ -12,8 +12,8 @@ from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._learned_trials import LEARNED, learned_errors
-from isotropy_papers._residual_trials import LEVELS, STARTS, Plan, Trials
-from isotropy_papers._training import Recipe
+from isotropy_papers._residual_trials import LEVELS, STARTS, ResidualPlan, ResidualTrials
+from isotropy_papers._training import NetworkRecipe
 
 TASKS = ("inertia", "pendulum")
 # λ of the flexible paths, of which validation rows choose one
@@ -23,7 +23,7 @@ _TOGETHER = 4
 _SUMMARY = {"median": 50, "25 %": 25, "75 %": 75, "least": 0, "most": 100}
 
 
-def plan_of(task: str, settings: Settings) -> Plan:
+def plan_of(task: str, settings: Settings) -> ResidualPlan:
     """How a task is run: as published in full, small and short otherwise.
 
     Args:
@@ -39,10 +39,10 @@ def plan_of(task: str, settings: Settings) -> Plan:
         test_rows=(500 if pendulum else 1000) if full else (60 if pendulum else 300),
         schedule="constant",
     )
-    recipe = Recipe(
+    recipe = NetworkRecipe(
         chosen["epochs"], batch=500 if full else 100, schedule=chosen["schedule"], checks=100
     )
-    return Plan(
+    return ResidualPlan(
         tuple(settings.seed + i for i in range(chosen["seeds"])),
         recipe,
         chosen["channels"],
@@ -97,7 +97,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
 def trained_models(
     settings: Settings, progress: ProgressCallback, *, learned: bool
-) -> tuple[dict[str, dict[str, Any]], dict[str, Plan], float]:
+) -> tuple[dict[str, dict[str, Any]], dict[str, ResidualPlan], float]:
     """Train all models of the tasks and levels that are asked for.
 
     Args:
@@ -106,7 +106,7 @@ def trained_models(
         learned: Whether to train those with learned priors, too.
 
     Returns:
-        What ``Trials.trained`` says by task and level, and by model; the plans; and the seconds.
+        What ``ResidualTrials.trained`` says by task and level, and by model; plans and seconds.
     """
     wanted = settings.chosen([f"{task} {level}" for task in TASKS for level in LEVELS])
     if not settings.full and settings.models is None:
@@ -123,7 +123,9 @@ def trained_models(
 
     # the pendulum's rows take long to integrate: once for all models
     trials_of = {
-        f"{task} {level}": Trials(task, level, plans[task]) for task in TASKS for level in LEVELS
+        f"{task} {level}": ResidualTrials(task, level, plans[task])
+        for task in TASKS
+        for level in LEVELS
     }
 
     def compute(labels: list[str]) -> list[Any]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from isotropy.equivariance import ShiftOptions, kind_of_module, layerwise, layerwise_eq_t
 from isotropy.run import ProgressCallback
-from isotropy_papers._classifiers import Classifier
+from isotropy_papers._classifiers import NamedClassifier
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._image_sets import ImageSet, digest_of, image_set
@@ -27,7 +27,7 @@ _ACTIONS = ("translation", "rotation", "scale", "hyperbolic_rotation", "shear")
 _TRANSLATION = "translation: "
 _SHARE = ", share"
 _POWERS = {"1": 0.0, "1/√N": 0.5, "1/N": 1.0}
-_SMALL = (Classifier("ResNet", 16), Classifier("ViT", 96), Classifier("Mixer", 96))
+_SMALL = (NamedClassifier("ResNet", 16), NamedClassifier("ViT", 96), NamedClassifier("Mixer", 96))
 _ROUNDING = 1e-9
 _FRACTION = 0.125
 
@@ -123,7 +123,7 @@ def _digest(images: Tensor | ImageSet) -> str:
 
 
 def _small_job(
-    classifier: Classifier, images: Tensor | ImageSet, count: int, settings: Settings
+    classifier: NamedClassifier, images: Tensor | ImageSet, count: int, settings: Settings
 ) -> Callable[[], Layers]:
     def contributions() -> Layers:
         if isinstance(images, Tensor):

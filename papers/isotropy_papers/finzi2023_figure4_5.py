@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from isotropy.equivariance import consistency, image_action, lee, sampled_equivariance
 from isotropy.run import ProgressCallback
-from isotropy_papers._classifiers import Classifier
+from isotropy_papers._classifiers import NamedClassifier
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._image_sets import ImageSet, found_folder
 from isotropy_papers._pretrained import study_pretrained
@@ -36,11 +36,11 @@ _MEASURES = (
 )
 _ABSOLUTE, _KINK = "mean |L| translation", "LEE translation, bilinear"
 _QUICK = ("CNN w16", "ResNet w8", "ResNet w8 BlurPool", "ViT w48", "Mixer w48")
-_MNIST_QUICK = (Classifier("CNN", 8, data="mnist"), Classifier("ViT", 24, data="mnist"))
+_MNIST_QUICK = (NamedClassifier("CNN", 8, data="mnist"), NamedClassifier("ViT", 24, data="mnist"))
 _MNIST_FULL = (
-    Classifier("CNN", 16, data="mnist"),
-    Classifier("ViT", 48, data="mnist"),
-    Classifier("Mixer", 48, data="mnist"),
+    NamedClassifier("CNN", 16, data="mnist"),
+    NamedClassifier("ViT", 48, data="mnist"),
+    NamedClassifier("Mixer", 48, data="mnist"),
 )
 
 
@@ -61,7 +61,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     id = "finzi2023/figure4.5"
     wanted = [each for each in classifiers(settings) if settings.full or each.name in _QUICK]
     notes = []
-    digits: tuple[Classifier, ...] = _MNIST_FULL if settings.full else _MNIST_QUICK
+    digits: tuple[NamedClassifier, ...] = _MNIST_FULL if settings.full else _MNIST_QUICK
     if settings.models is None and found_folder("mnist", settings) is None:
         notes.append("left out, as not obtained by 'isotropy data get': mnist")
         digits = ()

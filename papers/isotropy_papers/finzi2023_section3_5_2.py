@@ -13,7 +13,7 @@ from isotropy.reps import Symmetry
 from isotropy.run import ProgressCallback, generator
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
-from isotropy_papers._residual_trials import Trials, inertia_task
+from isotropy_papers._residual_trials import ResidualTrials, inertia_task
 from isotropy_papers.finzi2023_figure3_2 import plan_of
 
 LEVELS = ("exact", "approximate")
@@ -42,7 +42,8 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
 
     def compute(levels: list[str]) -> list[dict[str, list[float]]]:
         return [
-            _through_training(Trials("inertia", level, plan, one_data_set=True)) for level in levels
+            _through_training(ResidualTrials("inertia", level, plan, one_data_set=True))
+            for level in levels
         ]
 
     found = parts.get(settings.chosen(list(LEVELS)), compute)
@@ -61,7 +62,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     return Result("finzi2023/section3.5.2", cells, parts.close(), notes)
 
 
-def _through_training(trials: Trials) -> dict[str, list[float]]:
+def _through_training(trials: ResidualTrials) -> dict[str, list[float]]:
     training = trials.training(_MODEL)
     epochs = trials.plan.recipe.epochs
     looks = [round(epochs * k / _MARKS) for k in range(_MARKS + 1)]
@@ -93,7 +94,7 @@ def _through_training(trials: Trials) -> dict[str, list[float]]:
     return found
 
 
-def _target(trials: Trials, k: int, x: Tensor) -> Tensor:
+def _target(trials: ResidualTrials, k: int, x: Tensor) -> Tensor:
     """What the task asks for at scaled inputs, in scaled units."""
     scaling = trials.scalings[k]
     x = x.double().cpu() * scaling.input_scale + scaling.input_offset

@@ -19,7 +19,7 @@ from isotropy_papers.transition_training import TransitionRecipe, fit_transition
 
 
 @dataclass(frozen=True)
-class _Trial:
+class _TransitionTrial:
     """A model with what was chosen for it on other data than are reported on."""
 
     kind: NetworkKind
@@ -43,21 +43,21 @@ _PRIOR = (1e6, 1e-5)
 # up to 500 rows, and for more: learning rate and weight decay were chosen for each model
 _TRIALS = {
     "MLP": (
-        _Trial("mlp", replace(_recipe(1e-3, 3.0), steps=500)),  # more steps are worse
-        _Trial("mlp", _recipe(1e-3, 3.0)),
+        _TransitionTrial("mlp", replace(_recipe(1e-3, 3.0), steps=500)),  # more steps are worse
+        _TransitionTrial("mlp", _recipe(1e-3, 3.0)),
     ),
     "MLP on all images": (
-        _Trial("mlp", _recipe(1e-2, 1.0), images=True),
-        _Trial("mlp", _recipe(1e-2, 0.3), images=True),
+        _TransitionTrial("mlp", _recipe(1e-2, 1.0), images=True),
+        _TransitionTrial("mlp", _recipe(1e-2, 0.3), images=True),
     ),
     # a row stands for all its images, so that small batches do
     "equivariant": (
-        _Trial("equivariant", _recipe(2e-2, 1.5, 64)),
-        _Trial("equivariant", _recipe(2e-2, 0.5, 64)),
+        _TransitionTrial("equivariant", _recipe(2e-2, 1.5, 64)),
+        _TransitionTrial("equivariant", _recipe(2e-2, 0.5, 64)),
     ),
     "RPP": (
-        _Trial("rpp", _recipe(2e-2, 1.5, 64)),
-        _Trial("rpp", _recipe(2e-2, 0.5, 64)),
+        _TransitionTrial("rpp", _recipe(2e-2, 1.5, 64)),
+        _TransitionTrial("rpp", _recipe(2e-2, 0.5, 64)),
     ),
 }
 _BETWEEN = 500

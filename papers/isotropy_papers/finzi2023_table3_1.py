@@ -12,8 +12,8 @@ from isotropy_papers._image_sets import image_set
 from isotropy_papers._image_trials import ImageRecipe, percent_wrong
 from isotropy_papers._residual_conv import Kind
 from isotropy_papers._statistics import mean_interval
-from isotropy_papers._table_trials import NOISES, RATES, TRIALS, Trials
-from isotropy_papers._training import Recipe
+from isotropy_papers._table_trials import NOISES, RATES, TRIALS, TableTrials
+from isotropy_papers._training import NetworkRecipe
 from isotropy_papers.uci_tables import uci_names
 
 _ID = "finzi2023/table3.1"
@@ -90,10 +90,10 @@ def _of_tables(
             f"expected at most {TRIALS} seeds, one for each split, got {settings.seeds}"
         )
     seeds = tuple(settings.seed + k for k in range(chosen["seeds"]))
-    recipe = Recipe(chosen["epochs"], batch=500 if full else 100, checks=200 if full else 30)
+    recipe = NetworkRecipe(chosen["epochs"], batch=500 if full else 100, checks=200 if full else 30)
     updates = 40 if full else 8
     tables = {
-        name: Trials(name, seeds, recipe, chosen["channels"], settings.device)
+        name: TableTrials(name, seeds, recipe, chosen["channels"], settings.device)
         for name in uci_names()
     }
     jobs = {f"{table} {model}": (table, model) for table in tables for model in models}

@@ -16,7 +16,7 @@ from isotropy_papers.thesis_symmetries import thesis_symmetries
 
 
 @dataclass(frozen=True)
-class Claim:
+class SimulatorClaim:
     """One symmetry of the table.
 
     Args:
@@ -38,21 +38,21 @@ class Claim:
 
 
 CLAIMS = (
-    Claim("Walker2d-v5", "mirror", "left/right mirror", "exact Z2"),
-    Claim("Walker2d-v4", "mirror", "left/right mirror", "exact Z2"),
-    Claim("Hopper-v5", "mirror", "front/back mirror", "approximate Z2"),
-    Claim("HalfCheetah-v5", "mirror", "front/back mirror of signs only", "approximate Z2"),
-    Claim("HalfCheetah-v5", "front/back", "front/back mirror with legs", "approximate Z2"),
-    Claim("Swimmer-v5", "mirror", "left/right mirror", "exact Z2"),
-    Claim("Swimmer-v5", "thesis", "left/right mirror as run", "exact Z2"),
-    Claim("Swimmer-v5", "thesis front/back", "joints exchanged", "approximate Z2"),
-    Claim("Ant-v5", "mirror", "left/right mirror", "exact Z2"),
-    Claim("Ant-v5", "D(4)", "body turned and mirrored", "approximate D4"),
-    Claim("Ant-v5", "thesis", "legs exchanged as run", "approximate Z4"),
-    Claim("Ant-v5", "world rotation", "world turned", "approximate O(2)"),
-    Claim("Humanoid-v5", "mirror", "left/right mirror", "exact Z2"),
-    Claim("Humanoid-v5", "thesis", "left/right as run", "exact Z2"),
-    Claim("Humanoid-v5", "world rotation", "world turned", "approximate O(2)"),
+    SimulatorClaim("Walker2d-v5", "mirror", "left/right mirror", "exact Z2"),
+    SimulatorClaim("Walker2d-v4", "mirror", "left/right mirror", "exact Z2"),
+    SimulatorClaim("Hopper-v5", "mirror", "front/back mirror", "approximate Z2"),
+    SimulatorClaim("HalfCheetah-v5", "mirror", "front/back mirror of signs only", "approximate Z2"),
+    SimulatorClaim("HalfCheetah-v5", "front/back", "front/back mirror with legs", "approximate Z2"),
+    SimulatorClaim("Swimmer-v5", "mirror", "left/right mirror", "exact Z2"),
+    SimulatorClaim("Swimmer-v5", "thesis", "left/right mirror as run", "exact Z2"),
+    SimulatorClaim("Swimmer-v5", "thesis front/back", "joints exchanged", "approximate Z2"),
+    SimulatorClaim("Ant-v5", "mirror", "left/right mirror", "exact Z2"),
+    SimulatorClaim("Ant-v5", "D(4)", "body turned and mirrored", "approximate D4"),
+    SimulatorClaim("Ant-v5", "thesis", "legs exchanged as run", "approximate Z4"),
+    SimulatorClaim("Ant-v5", "world rotation", "world turned", "approximate O(2)"),
+    SimulatorClaim("Humanoid-v5", "mirror", "left/right mirror", "exact Z2"),
+    SimulatorClaim("Humanoid-v5", "thesis", "left/right as run", "exact Z2"),
+    SimulatorClaim("Humanoid-v5", "world rotation", "world turned", "approximate O(2)"),
 )
 _COLUMNS = ("no contact", "contact", "reward")
 
@@ -108,7 +108,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     return Result("finzi2023/table3.2", cells, time.perf_counter() - start, notes)
 
 
-def _cells(claim: Claim, values: Sequence[Tensor]) -> list[Cell]:
+def _cells(claim: SimulatorClaim, values: Sequence[Tensor]) -> list[Cell]:
     row = f"{claim.environment}: {claim.what} (thesis: {claim.claimed})"
     exact = 0.0 if claim.claimed.startswith("exact") else None
     return [

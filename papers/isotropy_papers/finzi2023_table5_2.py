@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_rows import (
-    Row,
+    CertificateRow,
     cells_of,
     certified,
     notes_of,
@@ -33,7 +33,7 @@ _SIZES = {
 }
 
 
-def rows_of(full: bool) -> list[Row]:
+def rows_of(full: bool) -> list[CertificateRow]:
     """The rows: from scratch, by transfer, and with data-dependent priors."""
     independent = [row for row in subspace_rows(full) if row.name != "CIFAR-10 ResNet-20"]
     dependent = [row for percent in (50, 80) for row in prior_rows(full, percent)]

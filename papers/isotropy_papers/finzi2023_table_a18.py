@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from isotropy.run import ProgressCallback
 from isotropy_papers._certificate_rows import (
-    Row,
+    CertificateRow,
     cells_of,
     certified,
     notes_of,
@@ -32,7 +32,7 @@ _SIZES = {
 }
 
 
-def rows_of(full: bool) -> list[Row]:
+def rows_of(full: bool) -> list[CertificateRow]:
     """The rows: each network in a subspace, and pruned."""
     pruned = pruned_rows(full)
     names = [row.name.removesuffix(" pruned") for row in pruned]

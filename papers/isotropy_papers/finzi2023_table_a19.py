@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from isotropy.run import ProgressCallback
-from isotropy_papers._certificate_rows import BOUND, TEST, Row, certified, notes_of, prior_rows
+from isotropy_papers._certificate_rows import (
+    BOUND,
+    TEST,
+    CertificateRow,
+    certified,
+    notes_of,
+    prior_rows,
+)
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 
 _ID = "finzi2023/tableA.19"
@@ -12,7 +19,7 @@ _SHARES = (20, 50, 80)
 _SHARE = "share %"
 
 
-def rows_of(full: bool) -> list[Row]:
+def rows_of(full: bool) -> list[CertificateRow]:
     """The rows: every set with every share."""
     return [row for percent in _SHARES for row in prior_rows(full, percent)]
 
@@ -38,7 +45,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     """
     rows = rows_of(settings.full)
     found, seconds = certified(rows, settings, progress)
-    best: dict[str, Row] = {}
+    best: dict[str, CertificateRow] = {}
     for row in rows:
         name = _set_of(row)
         if row.name in found:
@@ -63,7 +70,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     return Result(_ID, cells, seconds, tuple(notes))
 
 
-def _set_of(row: Row) -> str:
+def _set_of(row: CertificateRow) -> str:
     return row.name.partition(" prior from")[0]
 
 

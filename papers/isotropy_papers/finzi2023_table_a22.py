@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from isotropy.run import ProgressCallback
-from isotropy_papers._certificate_rows import Row, cells_of, certified, notes_of, prior_rows
+from isotropy_papers._certificate_rows import (
+    CertificateRow,
+    cells_of,
+    certified,
+    notes_of,
+    prior_rows,
+)
 from isotropy_papers._experiment import Experiment, Result, Settings
 
 _ID = "finzi2023/tableA.22"
@@ -15,7 +21,7 @@ _PUBLISHED = {
 _SHARES = (20, 50, 80)
 
 
-def rows_of(full: bool) -> list[Row]:
+def rows_of(full: bool) -> list[CertificateRow]:
     """The rows: every set with every share, without a subspace and with a small one."""
     small = 100 if full else 10
     return [row for share in _SHARES for d in (0, small) for row in prior_rows(full, share, d)]

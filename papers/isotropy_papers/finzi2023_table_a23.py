@@ -6,7 +6,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from isotropy.run import ProgressCallback
-from isotropy_papers._certificate_rows import Row, cells_of, certified, notes_of, subspace_rows
+from isotropy_papers._certificate_rows import (
+    CertificateRow,
+    cells_of,
+    certified,
+    notes_of,
+    subspace_rows,
+)
 from isotropy_papers._experiment import Experiment, Result, Settings
 
 _ID = "finzi2023/tableA.23"
@@ -25,7 +31,7 @@ _QUICK_STEPS = 600
 _RATE = {"MNIST": 0.05, "CIFAR-10 ResNet-20": 0.05, "CIFAR-10": 0.05, "digits": 0.2}
 
 
-def rows_of(full: bool) -> list[Row]:
+def rows_of(full: bool) -> list[CertificateRow]:
     """The rows: each network by stochastic training, and in full batches with weight decays."""
     decays: Mapping[str, Collection[float | None]] = _PUBLISHED if full else _QUICK
     rows = []

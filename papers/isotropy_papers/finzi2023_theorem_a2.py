@@ -15,7 +15,7 @@ from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._statistics import median_interval
-from isotropy_papers._training import Recipe, Training, fit, squared_error
+from isotropy_papers._training import NetworkRecipe, NetworkTraining, fit, squared_error
 
 _MODELS: dict[str, dict[str, Any]] = {
     "gated": {"nonlinearity": "gated", "bilinear": False},
@@ -57,7 +57,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     wanted = settings.chosen(list(_MODELS))
 
     def measured(names: list[str]) -> list[dict[str, list[float]]]:
-        recipe = Recipe(chosen["epochs"], batch=100, schedule=chosen["schedule"], checks=20)
+        recipe = NetworkRecipe(chosen["epochs"], batch=100, schedule=chosen["schedule"], checks=20)
         train, validation, test = (
             _lengths(rows, seeds, settings, part)
             for part, rows in enumerate((_ROWS, _ROWS, chosen["test_rows"]))
@@ -66,7 +66,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
         for name in names:
             network = EMLP(V, Scalar, O(3), channels=chosen["channels"], **_MODELS[name])
             ensemble = Ensemble(network, seeds, settings.device)
-            trainings.append(Training(ensemble, train, validation, recipe, seeds))
+            trainings.append(NetworkTraining(ensemble, train, validation, recipe, seeds))
         fit(trainings)
         return [_measures(training.ensemble, test) for training in trainings]
 

@@ -62,7 +62,7 @@ _QUICK = ("fixed", "ω", "ω+priors")
 
 
 @dataclass(frozen=True)
-class Plan:
+class LengthscalePlan:
     """How networks are trained.
 
     Args:
@@ -110,7 +110,7 @@ def images(rows: int, size: int, seed: int) -> tuple[Tensor, dict[Task, Tensor]]
     return (x - x.mean()) / x.std(), labels
 
 
-def network(plan: Plan, classes: int, basis: Basis, seed: int) -> nn.Sequential:
+def network(plan: LengthscalePlan, classes: int, basis: Basis, seed: int) -> nn.Sequential:
     """Two layers S-FC+S-CONV, the mean over the map, and a linear layer.
 
     Args:
@@ -120,7 +120,7 @@ def network(plan: Plan, classes: int, basis: Basis, seed: int) -> nn.Sequential:
         seed: Of weights and anchors.
 
     Example:
-        >>> net = network(Plan(), 2, "normalised", seed=0)
+        >>> net = network(LengthscalePlan(), 2, "normalised", seed=0)
         >>> net(torch.zeros(5, 1, 8, 8)).shape
         torch.Size([5, 2])
     """
@@ -165,7 +165,9 @@ def shift_errors(model: nn.Sequential, x: Tensor) -> list[float]:
     return errors
 
 
-def learned(task: Task, way: Way, plan: Plan, seed: int, device: str = "cpu") -> dict[str, float]:
+def learned(
+    task: Task, way: Way, plan: LengthscalePlan, seed: int, device: str = "cpu"
+) -> dict[str, float]:
     """Train one network, and say what its layers have become.
 
     Args:
@@ -243,7 +245,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     ways = settings.chosen(list(_WAYS))
     if settings.models is None and not settings.full:
         ways = list(_QUICK)
-    plan = Plan(size=12, rows=400, epochs=150) if settings.full else Plan()
+    plan = LengthscalePlan(size=12, rows=400, epochs=150) if settings.full else LengthscalePlan()
     chosen = settings.or_else(
         seeds=5 if settings.full else 1,
         epochs=plan.epochs,
@@ -271,7 +273,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     return Result(_ID, cells, parts.close(), _notes(plan, len(seeds)))
 
 
-def _notes(plan: Plan, seeds: int) -> tuple[str, ...]:
+def _notes(plan: LengthscalePlan, seeds: int) -> tuple[str, ...]:
     return (
         f"{plan.rows} training and {plan.test_rows} test images of {plan.size}×{plan.size}, the "
         f"same for both tasks, {plan.epochs} epochs of Adam; two layers S-FC+S-CONV of "

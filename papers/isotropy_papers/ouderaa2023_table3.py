@@ -6,8 +6,8 @@ from isotropy.run import ProgressCallback
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._layerwise_runs import (
     Job,
+    LayerwiseRow,
     Net,
-    Row,
     fit_cells,
     held_back_plan,
     quick_plan,
@@ -95,7 +95,7 @@ def run(settings: Settings, progress: ProgressCallback) -> Result:
     return Result("ouderaa2023/table3", cells, seconds, tuple(notes))
 
 
-def _cells(name: str, plain: list[Row], learned: list[Row]) -> list[Cell]:
+def _cells(name: str, plain: list[LayerwiseRow], learned: list[LayerwiseRow]) -> list[Cell]:
     cells = fit_cells(name, plain, learned, _PUBLISHED[name])
     for (column, path), (mean, _, _) in zip(_PATHS.items(), _SHARES[name], strict=True):
         shares = [100 * share for each in learned for share in each.shares(path)]

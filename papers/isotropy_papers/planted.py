@@ -14,7 +14,7 @@ from torch import Tensor
 from isotropy.run import ProgressCallback, generator, spawn
 from isotropy_papers._experiment import Cell, Experiment, Result, Settings
 from isotropy_papers._finished import Finished
-from isotropy_papers._planted_scores import CLOSE, Outcome, rate_interval, scores
+from isotropy_papers._planted_scores import CLOSE, PlantedOutcome, rate_interval, scores
 from isotropy_papers._statistics import mean_95
 from isotropy_papers.planted_problems import (
     PlantedProblem,
@@ -23,7 +23,7 @@ from isotropy_papers.planted_problems import (
     with_noise,
 )
 
-Search = Callable[[PlantedProblem, Tensor, Tensor, int], Outcome]
+Search = Callable[[PlantedProblem, Tensor, Tensor, int], PlantedOutcome]
 
 _NOISES, _SIZES = (0.0, 0.01, 0.05, 0.1), (1000, 4000, 16000)
 _NOISE, _SIZE, _RUNS = 0.01, 4000, 5
@@ -81,8 +81,8 @@ def bench(settings: Settings, progress: ProgressCallback, search: Search) -> Res
         search: From a problem, inputs, noisy outputs and a seed to what is found.
 
     Example:
-        >>> def nothing(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome:
-        ...     return Outcome()
+        >>> def nothing(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> PlantedOutcome:
+        ...     return PlantedOutcome()
         >>> result = bench(Settings(models=("cubic-3",), seeds=2), lambda step: None, nothing)
         >>> [(cell.row, cell.column, cell.ours) for cell in result.cells][:1]
         [('all nulls', 'false discovery, noise 0.01, N=4000', 0.0)]
@@ -178,7 +178,7 @@ def _rate(row: str, column: str, values: list[float]) -> Cell:
     return Cell(row, column, rate, None, interval)
 
 
-def _search(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome:
+def _search(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> PlantedOutcome:
     """The library's own search, given the class of actions and nothing else of the problem."""
     from isotropy.discovery import GeneratorOptions, find_generators
 
@@ -193,14 +193,14 @@ def _search(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome
             seed=seed,
         )
     except ValueError as error:  # too few rows for the class, in so many words
-        return Outcome(seconds=time.perf_counter() - start, refused=str(error))
+        return PlantedOutcome(seconds=time.perf_counter() - start, refused=str(error))
     seconds = time.perf_counter() - start
     finding = search.finding
     chosen = search.chosen
     if chosen is None or chosen.snapped is None:
-        return Outcome(claimed=finding is not None, seconds=seconds)
+        return PlantedOutcome(claimed=finding is not None, seconds=seconds)
     size = problem.algebra.shape[-1]
-    return Outcome(
+    return PlantedOutcome(
         dimension=chosen.dimension,
         title=chosen.title,
         estimate=_square(chosen.estimate, size),

@@ -56,7 +56,7 @@ _TABLE_NOTES = (
 
 
 @dataclass(frozen=True)
-class Axis:
+class MeansAxis:
     """What is varied.
 
     Args:
@@ -72,16 +72,18 @@ class Axis:
     prefix: str = ""
 
 
-_NUMBER = Axis(Case, "K={}", "dimensions", "K=")
-_DIFFERENT = Axis(lambda rank: Case(DIMENSIONS, rank), "rank {}", "rank", "rank ")
+_NUMBER = MeansAxis(Case, "K={}", "dimensions", "K=")
+_DIFFERENT = MeansAxis(lambda rank: Case(DIMENSIONS, rank), "rank {}", "rank", "rank ")
 
 
-def _split(rank: int) -> Axis:
-    return Axis(lambda train: Case(DIMENSIONS, rank, train), "{} % training", "% of training rows")
+def _split(rank: int) -> MeansAxis:
+    return MeansAxis(
+        lambda train: Case(DIMENSIONS, rank, train), "{} % training", "% of training rows"
+    )
 
 
 @dataclass(frozen=True)
-class Study:
+class MeansStudy:
     """One figure or table.
 
     Args:
@@ -92,14 +94,14 @@ class Study:
         methods: Which methods.
     """
 
-    axis: Axis
+    axis: MeansAxis
     sizes: tuple[int, ...]
     notes: tuple[str, ...] = ()
     quick: tuple[int, ...] | None = None
     methods: Sequence[str] = METHODS
 
 
-def _run(id: str, study: Study, settings: Settings, progress: ProgressCallback) -> Result:
+def _run(id: str, study: MeansStudy, settings: Settings, progress: ProgressCallback) -> Result:
     short = study.quick is not None and not settings.full
     sizes = settings.or_else(sizes=study.quick if short else study.sizes)["sizes"]
     cases = {study.axis.column.format(size): study.axis.case(size) for size in sizes}
@@ -110,14 +112,14 @@ def _run(id: str, study: Study, settings: Settings, progress: ProgressCallback) 
     return Result(id, cells, seconds, (*NOTES, EVIDENCE_NOTE, *study.notes, *long))
 
 
-def _plot(axis: Axis, result: Result, path: Path) -> Path:
+def _plot(axis: MeansAxis, result: Result, path: Path) -> Path:
     return draw_error_and_distance(result, path, "MSE", axis.label, axis.prefix)
 
 
 EXPERIMENTS: dict[str, Experiment] = {}
 
 
-def _add(id: str, title: str, study: Study, *, figure: bool = True) -> None:
+def _add(id: str, title: str, study: MeansStudy, *, figure: bool = True) -> None:
     draw = partial(_plot, study.axis) if figure else None
     EXPERIMENTS[id] = Experiment(id, title, partial(_run, id, study), draw)
 
@@ -125,22 +127,22 @@ def _add(id: str, title: str, study: Study, *, figure: bool = True) -> None:
 _add(
     "yeh2022/figure2",
     "Learned sharing of Gaussian means: number of dimensions",
-    Study(_NUMBER, (2, 3, 4, 5, 6), ("theirs: Table 1, the figure has no numbers",)),
+    MeansStudy(_NUMBER, (2, 3, 4, 5, 6), ("theirs: Table 1, the figure has no numbers",)),
 )
 _add(
     "yeh2022/figure3",
     "Learned sharing of Gaussian means: the split, rank 1",
-    Study(_split(1), _TENTHS, (_SPLIT_NOTE,)),
+    MeansStudy(_split(1), _TENTHS, (_SPLIT_NOTE,)),
 )
 _add(
     "yeh2022/figure4",
     "Learned sharing of Gaussian means: how many differ",
-    Study(_DIFFERENT, tuple(range(1, DIMENSIONS + 1))),
+    MeansStudy(_DIFFERENT, tuple(range(1, DIMENSIONS + 1))),
 )
 _add(
     "yeh2022/figure5",
     "Learned sharing of Gaussian means: many dimensions",
-    Study(
+    MeansStudy(
         _NUMBER,
         tuple(range(10, 110, 10)),
         quick=(10, 30, 50, 100),
@@ -150,11 +152,11 @@ _add(
 _add(
     "yeh2022/figure6",
     "Learned sharing of Gaussian means: the split, rank 4",
-    Study(_split(4), (1, 2, 5, *_TENTHS), (_SPLIT_NOTE, _SHAPE_NOTE)),
+    MeansStudy(_split(4), (1, 2, 5, *_TENTHS), (_SPLIT_NOTE, _SHAPE_NOTE)),
 )
 _add(
     "yeh2022/table1",
     "Learned sharing of Gaussian means, with and without its penalties",
-    Study(_NUMBER, (2, 4, 6), _TABLE_NOTES, methods=[*PENALTIES, BRUTE_FORCE, EVIDENCE]),
+    MeansStudy(_NUMBER, (2, 4, 6), _TABLE_NOTES, methods=[*PENALTIES, BRUTE_FORCE, EVIDENCE]),
     figure=False,
 )

@@ -18,7 +18,7 @@ from isotropy import cli
 from isotropy.data import fetch
 from isotropy.run import Checkpoint, OutOfTime, ProgressCallback, Step
 from isotropy_papers import Cell, Experiment, Result, Settings, experiment, ids
-from isotropy_papers._campaign import Campaign, Outcome, commit_of
+from isotropy_papers._campaign import Campaign, RunOutcome, commit_of
 from isotropy_papers._campaign_plan import Planned, absent_data, planned
 from isotropy_papers._campaign_runs import (
     DATA_SIZES,
@@ -69,7 +69,7 @@ def spent(
     minutes: float = 1.0,
     names: Sequence[str] = (),
     **store: Any,
-) -> list[Outcome]:
+) -> list[RunOutcome]:
     campaign = Campaign(runs, Store(folder, **store), Settings(), "abc", lambda id: experiments[id])
     return campaign.spend(minutes, names)
 

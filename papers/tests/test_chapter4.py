@@ -16,8 +16,8 @@ from isotropy_papers import Cell, Result, Settings, experiment
 from isotropy_papers import _pretrained as pretrained_module
 from isotropy_papers import _trained_classifiers as trained_module
 from isotropy_papers._classifiers import (
-    Classifier,
-    Training,
+    ClassifierTraining,
+    NamedClassifier,
     _rate,
     accuracy,
     shifted_and_flipped,
@@ -241,7 +241,7 @@ def test_every_recipe_learns_dark_from_bright(recipe: Any) -> None:
     x = torch.rand(64, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     y = torch.arange(64) % 2
     x = torch.where(y[:, None, None, None] == 1, x, 0.3 * x)
-    model = Classifier("CNN", 8).network(x, 2, seed=0)
+    model = NamedClassifier("CNN", 8).network(x, 2, seed=0)
     train(model, (x, y), recipe, 100, batch=32, rate=3e-3, seed=0)
     assert not model.training
     with torch.no_grad():
@@ -255,9 +255,11 @@ def test_networks_have_the_shapes_and_names_they_say() -> None:
         assert len({each.name for each in listed}) == len(listed)
     x = torch.rand(2, 1, 16, 16)
     for architecture in ("CNN", "ResNet", "ViT", "Mixer"):
-        model = Classifier(architecture, 24).network(x, 7, seed=0)  # type: ignore[arg-type]
+        model = NamedClassifier(architecture, 24).network(x, 7, seed=0)  # type: ignore[arg-type]
         assert model(x).shape == (2, 7)
-    plain, blurred = (Classifier("ResNet", 4, blur=blur).network(x, 3, 0) for blur in (False, True))
+    plain, blurred = (
+        NamedClassifier("ResNet", 4, blur=blur).network(x, 3, 0) for blur in (False, True)
+    )
     sizes = [sum(p.numel() for p in model.parameters()) for model in (plain, blurred)]
     assert sizes[0] == sizes[1]
     assert not torch.allclose(plain.eval()(x), blurred.eval()(x))
@@ -268,10 +270,12 @@ def test_a_classifier_is_trained_once(
 ) -> None:
     settings = tiny(data, out=tmp_path / "out")
     images = image_set("cifar10", settings)
-    classifier = Classifier("CNN", 4)
+    classifier = NamedClassifier("CNN", 4)
 
     def made(seed: int, where: Settings) -> nn.Module:
-        return trained(classifier, images, images.digest(), Training(1, 32, 1e-3), seed, where)
+        return trained(
+            classifier, images, images.digest(), ClassifierTraining(1, 32, 1e-3), seed, where
+        )
 
     first = made(0, settings)
     monkeypatch.setattr(trained_module, "train", lambda *args, **kwargs: pytest.fail("again"))
@@ -292,7 +296,14 @@ def test_fewer_images_take_as_many_steps(data: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(trained_module, "train", count)
     images = image_set("cifar10", tiny(data))
     for rows in (None, 10):
-        trained(Classifier("CNN", 4, rows=rows), images, "", Training(3, 16, 1e-3), 0, tiny(data))
+        trained(
+            NamedClassifier("CNN", 4, rows=rows),
+            images,
+            "",
+            ClassifierTraining(3, 16, 1e-3),
+            0,
+            tiny(data),
+        )
     assert seen == [(64, 12), (10, 12)]
 
 
@@ -393,7 +404,7 @@ def test_case_studies_say_what_did_most(data: Path) -> None:
 
 
 def test_probes_converge_as_theory_says() -> None:
-    model = nn.Sequential(Classifier("CNN", 4).network(torch.zeros(1, 3, 16, 16), 10, 0))
+    model = nn.Sequential(NamedClassifier("CNN", 4).network(torch.zeros(1, 3, 16, 16), 10, 0))
     model.append(nn.Softmax(-1))
     found = probe_convergence(model, pink_noise(1, 3, 16, 0), seed=0)
     assert len(found["ratios"]) == 3
@@ -495,7 +506,7 @@ def test_full_figure_4_4_trains_its_small_networks(data: Path) -> None:
 
 def test_layers_of_a_network_add_up() -> None:
     x = pink_noise(1, 3, 16, 0)
-    found = layers_of(Classifier("ResNet", 4).network(x, 10, 0), x, "rotation")
+    found = layers_of(NamedClassifier("ResNet", 4).network(x, 10, 0), x, "rotation")
     assert all(amount >= 0 for *_, amount, _ in found)
     assert [name for name, *_ in found][:2] == ["conv1", "relu"]
     by_kind = shares([(kind, amount) for _, kind, amount, _ in found])

@@ -31,7 +31,7 @@ from isotropy_papers import (
 )
 from isotropy_papers import _certificate_rows as rows_module
 from isotropy_papers import _certificate_trials as trials_module
-from isotropy_papers._certificate_rows import BOUND, SIZE, TEST, TRAIN, Row, _sample
+from isotropy_papers._certificate_rows import BOUND, SIZE, TEST, TRAIN, CertificateRow, _sample
 
 TABLES: dict[str, Any] = {
     "finzi2023/table5.2": finzi2023_table5_2,
@@ -77,8 +77,8 @@ def run(id: str, **settings: Any) -> Result:
     return result
 
 
-def row_of(id: str, name: str, full: bool = False) -> Row:
-    found: Row = next(row for row in TABLES[id].rows_of(full) if row.name == name)
+def row_of(id: str, name: str, full: bool = False) -> CertificateRow:
+    found: CertificateRow = next(row for row in TABLES[id].rows_of(full) if row.name == name)
     return found
 
 

@@ -16,9 +16,15 @@ from isotropy.nn import EMLP
 from isotropy.reps import Scalar, Symmetry, V
 from isotropy.run import Step
 from isotropy_papers import Settings, discovered, experiment
-from isotropy_papers._searched_tasks import Found, Problem, find_with_library, problems, searched
+from isotropy_papers._searched_tasks import (
+    Found,
+    SearchedProblem,
+    find_with_library,
+    problems,
+    searched,
+)
 from isotropy_papers.discovered import compare
-from isotropy_papers.finzi2023_figure2_5 import _Fit
+from isotropy_papers.finzi2023_figure2_5 import _NetworkFit
 
 PROBLEMS = problems()
 TINY: dict[str, Any] = {"epochs": 1, "channels": 16, "test_rows": 10, "sizes": (100,)}
@@ -137,13 +143,13 @@ def test_the_network_has_the_symmetry_found_and_its_error_is_that_of_its_predict
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     fits: list[Any] = []
-    make = _Fit.of
+    make = _NetworkFit.of
 
     def keep(task: Task, *rest: Any) -> Any:
         fits.append((task, make(task, *rest)))
         return fits[-1][1]
 
-    monkeypatch.setattr(discovered, "_Fit", SimpleNamespace(of=keep))
+    monkeypatch.setattr(discovered, "_NetworkFit", SimpleNamespace(of=keep))
     symmetry = "SO(2)+Trivial(1): 4*V >> Scalar"
     ours = table(finds(symmetry), models=("pendulum",), seeds=1)
     task, kept = fits[-1]
@@ -281,7 +287,7 @@ def test_the_library_finds_a_rotation_in_data() -> None:
         return torch.randn(n, 4, dtype=torch.float64, generator=rng)
 
     task = Task("pairs", Symmetry(O(2), 2 * V, Scalar), (SO(2),), draw, target)
-    problem = Problem(task, {"blocks": 2, "output": "invariant", "affine": False}, 300)
+    problem = SearchedProblem(task, {"blocks": 2, "output": "invariant", "affine": False}, 300)
     found = searched(problem, problem.hints, 0, find_with_library)
     assert found["symmetry"] == str(problem.given)
     assert found["exact"] == found["confirmed"] == 1.0

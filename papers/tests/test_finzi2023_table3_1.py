@@ -15,8 +15,8 @@ from isotropy_papers import _table_trials as trials_module
 from isotropy_papers._image_sets import image_set
 from isotropy_papers._image_trials import ImageRecipe, percent_wrong
 from isotropy_papers._residual_conv import ConvNet, Kind, prior_pulls
-from isotropy_papers._table_trials import NOISES, RATES, Trials
-from isotropy_papers._training import Recipe
+from isotropy_papers._table_trials import NOISES, RATES, TableTrials
+from isotropy_papers._training import NetworkRecipe
 from isotropy_papers.finzi2023_table3_1 import _excesses
 from isotropy_papers.uci_tables import uci, uci_names, uci_split
 
@@ -156,7 +156,7 @@ def test_the_network_for_images_has_the_channels_and_pools_of_the_text() -> None
 
 @pytest.mark.parametrize("table", uci_names())
 def test_parts_of_a_split_are_all_rows_of_the_table_once(table: str) -> None:
-    trials = Trials(table, (0, 1), Recipe(1))
+    trials = TableTrials(table, (0, 1), NetworkRecipe(1))
     whole = uci(table)
     for trial, split in enumerate(trials.splits):
         train, test = uci_split(table, trial)
@@ -180,7 +180,7 @@ def test_parts_of_a_split_are_all_rows_of_the_table_once(table: str) -> None:
 
 
 def test_constant_errors_are_those_of_the_training_mean() -> None:
-    found = Trials("wine", (5, 6), Recipe(1)).constant_errors()
+    found = TableTrials("wine", (5, 6), NetworkRecipe(1)).constant_errors()
     for split, error in enumerate(found):
         train, test = uci_split("wine", split)
         assert train.y is not None
@@ -191,9 +191,9 @@ def test_constant_errors_are_those_of_the_training_mean() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_trials_learn_and_do_not_depend_on_one_another(kind: Kind) -> None:
-    recipe = Recipe(12, batch=100, checks=4)
-    alone = Trials("pendulum", (3,), recipe, channels=4).errors(kind)
-    both = Trials("pendulum", (3, 4), recipe, channels=4)
+    recipe = NetworkRecipe(12, batch=100, checks=4)
+    alone = TableTrials("pendulum", (3,), recipe, channels=4).errors(kind)
+    both = TableTrials("pendulum", (3, 4), recipe, channels=4)
     found = both.errors(kind)
     assert {name: values[:1] for name, values in found.items()} == {
         name: pytest.approx(values, rel=1e-3) for name, values in alone.items()
@@ -208,13 +208,15 @@ def test_trials_learn_and_do_not_depend_on_one_another(kind: Kind) -> None:
 
 def test_a_noise_that_forbids_to_learn_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials_module, "NOISES", (1e7, 0.1))
-    found = Trials("energy", (0, 1), Recipe(12, batch=100, checks=4), channels=4).errors("Conv")
+    found = TableTrials(
+        "energy", (0, 1), NetworkRecipe(12, batch=100, checks=4), channels=4
+    ).errors("Conv")
     assert found["noise"] == [0.1, 0.1]
 
 
 def test_test_rows_choose_nothing() -> None:
-    recipe = Recipe(3, batch=36)
-    honest, spoilt = (Trials("fertility", (0, 1), recipe, channels=2) for _ in range(2))
+    recipe = NetworkRecipe(3, batch=36)
+    honest, spoilt = (TableTrials("fertility", (0, 1), recipe, channels=2) for _ in range(2))
     for split in spoilt.splits:
         x, y = split["test"]
         split["test"] = x, y + 100
@@ -224,7 +226,7 @@ def test_test_rows_choose_nothing() -> None:
 
 
 def test_learned_priors_keep_the_error_below_that_of_a_constant() -> None:
-    trials = Trials("energy", (0,), Recipe(12, batch=100), channels=3)
+    trials = TableTrials("energy", (0,), NetworkRecipe(12, batch=100), channels=3)
     found = trials.learned_errors(updates=3)
     assert found["error"][0] < trials.constant_errors()[0] / 2
     assert found["ratio"][0] > 0

@@ -9,7 +9,7 @@ from isotropy.reps import Scalar, V
 from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._flow import Flow
 from isotropy_papers._pendulum import Pendulum, rollout
-from isotropy_papers._training import Recipe
+from isotropy_papers._training import NetworkRecipe
 from isotropy_papers.rollout_errors import relative_error
 
 SYSTEM = double_spring_pendulum("reference")
@@ -106,7 +106,7 @@ def test_noether(conserved: bool) -> None:
 
 
 def test_a_rollout_starts_where_it_is_told_and_follows_the_flow() -> None:
-    pendulum = Pendulum((0, 1), Recipe(1), 12, 2, 1, 1, 1.0, 0.1, "cpu")
+    pendulum = Pendulum((0, 1), NetworkRecipe(1), 12, 2, 1, 1, 1.0, 0.1, "cpu")
     ensemble = Ensemble(pendulum.network("N-ODE", "MLP"), pendulum.seeds)
     start = torch.randn(2, 3, 12, generator=torch.Generator().manual_seed(0))
     states = rollout(ensemble, start, 4, 0.1)
@@ -118,7 +118,7 @@ def test_a_rollout_starts_where_it_is_told_and_follows_the_flow() -> None:
 
 
 def test_untrained_models_start_with_a_moderate_field() -> None:
-    pendulum = Pendulum((0, 1, 2), Recipe(1), 48, 3, 4, 1, 2.0, 0.2, "cpu")
+    pendulum = Pendulum((0, 1, 2), NetworkRecipe(1), 48, 3, 4, 1, 2.0, 0.2, "cpu")
     states = pendulum.rows("train")[0]
     for kind in ("N-ODE", "HNN"):
         for group in ("O(2)", "MLP"):

@@ -18,9 +18,9 @@ from isotropy_papers._layerwise_runs import (
     MNIST,
     QUADRANTS,
     Job,
+    LayerwisePlan,
+    LayerwiseRow,
     Net,
-    Plan,
-    Row,
     _augmented,
     _tested,
     quick_plan,
@@ -233,13 +233,13 @@ def test_a_set_that_is_there_is_used(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "plan",
     [
-        pytest.param(Plan(60), id="stated"),
-        pytest.param(Plan(1000), id="published"),
+        pytest.param(LayerwisePlan(60), id="stated"),
+        pytest.param(LayerwisePlan(1000), id="published"),
         pytest.param(quick_plan(8), id="quick"),
         pytest.param(quick_plan(1), id="least"),
     ],
 )
-def test_estimates_are_counted_as_they_are_made(plan: Plan) -> None:
+def test_estimates_are_counted_as_they_are_made(plan: LayerwisePlan) -> None:
     learning = LearningPlan(epochs=plan.epochs, burn_in=plan.burn_in, every=plan.every)
     assert plan.estimates == len(learning.estimates)
 
@@ -317,10 +317,12 @@ class Stop(Exception):
     pass
 
 
-def study(out: Path | None, progress: Any = ignore) -> tuple[Row, float]:
+def study(out: Path | None, progress: Any = ignore) -> tuple[LayerwiseRow, float]:
     jobs = {"CONV": Job("MNIST", CONV, True)}
     settings = Settings(out=out, sizes=(32,), test_rows=20)
-    found = studied("ouderaa2023/test", jobs, settings, progress, quick=quick_plan(4), full=Plan(9))
+    found = studied(
+        "ouderaa2023/test", jobs, settings, progress, quick=quick_plan(4), full=LayerwisePlan(9)
+    )
     ((row,),) = found.rows.values()
     return row, found.seconds
 

@@ -15,7 +15,7 @@ from isotropy.run import Step
 from isotropy_papers import Result, Settings, experiment, ids
 from isotropy_papers.ouderaa2023_lengthscales import (
     _WAYS,
-    Plan,
+    LengthscalePlan,
     Task,
     Way,
     images,
@@ -131,18 +131,20 @@ def test_a_constant_makes_no_error_small() -> None:
 
 
 def test_networks_depend_on_the_seed_alone() -> None:
-    first, again, other = (network(Plan(), 2, "normalised", seed) for seed in (0, 0, 1))
+    first, again, other = (network(LengthscalePlan(), 2, "normalised", seed) for seed in (0, 0, 1))
     pairs = list(zip(first.parameters(), again.parameters(), strict=True))
     assert all(torch.equal(a, b) for a, b in pairs)
     assert not torch.equal(first[0].paths["S-FC"].inner, other[0].paths["S-FC"].inner)
-    bases = [network(Plan(), 2, kind, 0)[2].paths["S-FC"].inner_basis for kind in ("plain",)]
+    bases = [
+        network(LengthscalePlan(), 2, kind, 0)[2].paths["S-FC"].inner_basis for kind in ("plain",)
+    ]
     assert [basis.kind for basis in bases] == ["plain"]
 
 
 @pytest.mark.filterwarnings("ignore:expected samples of all")
 @pytest.mark.parametrize("way", ["fixed", "priors", "ω", "σ+priors"])
 def test_ways_move_lengthscales_or_leave_them(way: str) -> None:
-    plan = Plan(rows=24, channels=1, epochs=13, test_rows=20)
+    plan = LengthscalePlan(rows=24, channels=1, epochs=13, test_rows=20)
     found = learned("pattern", _WAYS[way], plan, 0)
     moved = [found[f"layer {k} {side} |ω|"] != 1 for k in (0, 1) for side in ("inner", "outer")]
     assert moved == [_WAYS[way] != Way() and way != "priors"] * 4

@@ -24,7 +24,7 @@ from isotropy.run import Step
 from isotropy_papers import Settings, experiment
 from isotropy_papers import planted as bench_module
 from isotropy_papers._planted_scores import (
-    Outcome,
+    PlantedOutcome,
     equivariant_rank,
     least_cosine,
     rate_interval,
@@ -47,19 +47,19 @@ def ignore(step: Step) -> None:
     pass
 
 
-def perfect(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome:
+def perfect(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> PlantedOutcome:
     if not problem.holds:
-        return Outcome(seconds=1.0)
+        return PlantedOutcome(seconds=1.0)
     a = problem.algebra
-    return Outcome(len(a), problem.title, a, a, claimed=True, seconds=2.0)
+    return PlantedOutcome(len(a), problem.title, a, a, claimed=True, seconds=2.0)
 
 
-def nothing(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome:
-    return Outcome(seconds=1.0)
+def nothing(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> PlantedOutcome:
+    return PlantedOutcome(seconds=1.0)
 
 
-def credulous(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome:
-    return Outcome(1, "SO(2)", problem.algebra[:1], problem.algebra[:1], claimed=True)
+def credulous(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> PlantedOutcome:
+    return PlantedOutcome(1, "SO(2)", problem.algebra[:1], problem.algebra[:1], claimed=True)
 
 
 def table(search: Any, **settings: Any) -> dict[tuple[str, str], float]:
@@ -84,7 +84,9 @@ def test_a_perfect_search_scores_one_in_everything(name: str) -> None:
 def test_another_basis_of_the_algebra_scores_the_same() -> None:
     problem = PROBLEMS["so13"]
     mixed = torch.tensordot(torch.randn(6, 6, dtype=torch.float64), problem.algebra, 1)
-    found = scores(problem, Outcome(6, "SO⁺(1,3), metric (+,−,−,−)", mixed, mixed, claimed=True))
+    found = scores(
+        problem, PlantedOutcome(6, "SO⁺(1,3), metric (+,−,−,−)", mixed, mixed, claimed=True)
+    )
     assert all(found[name] == pytest.approx(1.0) for name in ("found", "cosine", "exact", "rank"))
 
 
@@ -92,7 +94,7 @@ def test_generators_with_translations_of_zero_are_the_same_as_without() -> None:
     problem = PROBLEMS["so3"]
     for padding in ((0, 1), (0, 1, 0, 1)):
         wide = torch.nn.functional.pad(problem.algebra, padding)
-        found = scores(problem, Outcome(3, "SO(3)", wide, wide, claimed=True))
+        found = scores(problem, PlantedOutcome(3, "SO(3)", wide, wide, claimed=True))
         assert all(found[name] == pytest.approx(1.0) for name in ("found", "cosine", "exact"))
 
 
@@ -100,7 +102,7 @@ def test_a_translation_where_there_is_none_is_wrong() -> None:
     problem = PROBLEMS["so3"]
     wide = torch.nn.functional.pad(problem.algebra, (0, 1, 0, 1))
     wide[0, 0, 3] = 1e-3
-    found = scores(problem, Outcome(3, "SO(3)", wide, wide, claimed=True))
+    found = scores(problem, PlantedOutcome(3, "SO(3)", wide, wide, claimed=True))
     assert found["exact"] == 0.0
     assert 0.999 < found["cosine"] < 1 - 1e-8
 
@@ -110,19 +112,19 @@ def test_a_wrong_dimension_is_neither_named_nor_exact() -> None:
     found = scores(problem, credulous(problem, torch.empty(0), torch.empty(0), 0))
     assert found["cosine"] == pytest.approx(1.0)  # what was found is inside the truth
     assert not any(found[name] for name in ("found", "dimension", "name", "exact", "rank"))
-    larger = Outcome(4, "SO(3) × scalings", claimed=True)
+    larger = PlantedOutcome(4, "SO(3) × scalings", claimed=True)
     assert not any(scores(problem, larger).values())
 
 
 def test_nothing_scores_nothing() -> None:
-    found = scores(PROBLEMS["so3"], Outcome())
+    found = scores(PROBLEMS["so3"], PlantedOutcome())
     assert not any(found.values())
-    assert scores(NULLS["so3-broken-0.8"], Outcome())["false discovery"] == 0.0
+    assert scores(NULLS["so3-broken-0.8"], PlantedOutcome())["false discovery"] == 0.0
 
 
 def test_the_right_algebra_without_a_claim_is_not_found() -> None:
     a = PROBLEMS["so3"].algebra
-    found = scores(PROBLEMS["so3"], Outcome(3, "SO(3)", a, a, claimed=False))
+    found = scores(PROBLEMS["so3"], PlantedOutcome(3, "SO(3)", a, a, claimed=False))
     assert found["name"] == found["dimension"] == 1.0
     assert found["found"] == 0.0
 
@@ -132,21 +134,21 @@ def test_unsnapped_generators_are_not_exact_and_lose_maps() -> None:
     rng = torch.Generator().manual_seed(0)
     noise = 1e-5 * torch.randn(10, 5, 5, dtype=torch.float64, generator=rng)
     rough = problem.algebra + noise
-    found = scores(problem, Outcome(10, "SO(5)", rough, rough, claimed=True))
+    found = scores(problem, PlantedOutcome(10, "SO(5)", rough, rough, claimed=True))
     assert found["exact"] == found["rank"] == 0.0
     assert found["cosine"] > 0.9999
 
 
 def test_an_exact_algebra_of_the_right_name_in_the_wrong_basis_is_not_exact() -> None:
     turned = PROBLEMS["so3-hidden"].algebra
-    found = scores(PROBLEMS["so3"], Outcome(3, "SO(3)", turned, turned, claimed=True))
+    found = scores(PROBLEMS["so3"], PlantedOutcome(3, "SO(3)", turned, turned, claimed=True))
     assert found["exact"] == 0.0
     assert found["rank"] == 1.0
     # where the planted basis is hidden, a neighbouring exact algebra is all that can be had
     shear = torch.eye(3, dtype=torch.float64)
     shear[0, 1] = 1e-3
     near = torch.linalg.inv(shear) @ turned @ shear
-    assert scores(PROBLEMS["so3-hidden"], Outcome(3, "SO(3)", near, near))["exact"] == 1.0
+    assert scores(PROBLEMS["so3-hidden"], PlantedOutcome(3, "SO(3)", near, near))["exact"] == 1.0
 
 
 def test_the_least_cosine_is_that_of_the_tilt() -> None:
@@ -200,9 +202,9 @@ def test_rates_over_all_problems() -> None:
     assert ours["all nulls", f"false discovery, {AT}"] == 1.0
     assert ours["noise-3", f"false discovery, {AT}"] == 1.0
 
-    def tilted(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome:
+    def tilted(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> PlantedOutcome:
         tilt = problem.broken * torch.eye(3, dtype=torch.float64)
-        return Outcome(3, "SO(3)", problem.algebra + tilt, claimed=True)
+        return PlantedOutcome(3, "SO(3)", problem.algebra + tilt, claimed=True)
 
     ours = table(tilted, models=("so3", "so3-broken-0.1"), seeds=1)
     assert ours["so3-broken-0.1", f"cosine, {AT}"] < 0.999
@@ -215,7 +217,7 @@ def test_rates_over_all_problems() -> None:
 
 
 def test_a_refused_search_counts_as_refused_and_not_found() -> None:
-    ours = table(lambda *_: Outcome(refused="too few rows"), models=("so3", "so2"), seeds=1)
+    ours = table(lambda *_: PlantedOutcome(refused="too few rows"), models=("so3", "so2"), seeds=1)
     assert ours["all positives", f"refused, {AT}"] == ours["so3", f"refused, {AT}"] == 1.0
     assert ours["all positives", f"found, {AT}"] == 0.0
 
@@ -223,9 +225,9 @@ def test_a_refused_search_counts_as_refused_and_not_found() -> None:
 def test_the_search_sees_fresh_noisy_data_of_the_stated_size() -> None:
     seen: list[tuple[Tensor, Tensor, int]] = []
 
-    def look(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome:
+    def look(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> PlantedOutcome:
         seen.append((x, y, seed))
-        return Outcome()
+        return PlantedOutcome()
 
     table(look, models=("so3",), seeds=2, sizes=(300, 4000), full=True)
     assert [len(x) for x, _, _ in seen] == [300, 300, 4000, 4000] * 4
@@ -265,12 +267,12 @@ def test_groups_of_problems_may_be_asked_for(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_interrupted_bench_goes_on_where_it_was(tmp_path: Path) -> None:
     done: list[str] = []
 
-    def failing(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> Outcome:
+    def failing(problem: PlantedProblem, x: Tensor, y: Tensor, seed: int) -> PlantedOutcome:
         if problem.name == "cubic-3" and "so3" in done and "stopped" not in done:
             done.append("stopped")
             raise KeyboardInterrupt
         done.append(problem.name)
-        return Outcome()
+        return PlantedOutcome()
 
     settings = {"models": ("so3", "cubic-3"), "seeds": 1, "sizes": (20,), "out": tmp_path}
     with pytest.raises(KeyboardInterrupt):

@@ -28,13 +28,13 @@ from isotropy_papers._residual_trials import (
     LEVELS,
     STARTS,
     STRICT_PENALTY,
-    Plan,
-    Trials,
+    ResidualPlan,
+    ResidualTrials,
     chunks_together,
     fixed_penalties,
     inertia_task,
 )
-from isotropy_papers._training import Recipe, Training
+from isotropy_papers._training import NetworkRecipe, NetworkTraining
 from isotropy_papers.broken_symmetries import windy_pendulum
 from isotropy_papers.finzi2023_figure3_2 import FIXED, boxes, models_of, plan_of
 
@@ -42,7 +42,9 @@ FIGURE, STRENGTHS, MEMBERS = (
     f"finzi2023/{place}" for place in ("figure3.2", "section3.5.1", "section3.5.2")
 )
 TINY: dict[str, Any] = {"seeds": 2, "epochs": 2, "channels": 24, "test_rows": 20}
-PLAN = Plan((3, 5), Recipe(2, batch=10), channels=24, layers=1, rows=20, device="cpu")
+PLAN = ResidualPlan(
+    (3, 5), NetworkRecipe(2, batch=10), channels=24, layers=1, rows=20, device="cpu"
+)
 
 
 def ignore(step: Step) -> None:
@@ -84,7 +86,7 @@ def test_the_pendulum_is_windy_where_its_symmetry_is_approximate(
 ) -> None:
     monkeypatch.setattr(trials_module, "_HORIZON", 1.0)
     systems = {"still": double_spring_pendulum(), "windy": windy_pendulum()}
-    x, z = Trials("pendulum", level, PLAN).rows["test"]
+    x, z = ResidualTrials("pendulum", level, PLAN).rows["test"]
     assert torch.equal(x, z[:, :, 0])
     kept = {
         name: bool((system.hamiltonian(z).std(-1) < 1e-4).all()) for name, system in systems.items()
@@ -92,7 +94,7 @@ def test_the_pendulum_is_windy_where_its_symmetry_is_approximate(
     assert kept == {"still": level != "approximate", "windy": level == "approximate"}
 
 
-def symmetry_error(trials: Trials) -> float:
+def symmetry_error(trials: ResidualTrials) -> float:
     """By how much what is to be learned lacks the symmetry of the networks."""
     symmetry = Symmetry(trials.group, *trials.spaces)
     g = trials.group.sample(50, generator=generator(0))
@@ -111,14 +113,16 @@ def symmetry_error(trials: Trials) -> float:
 
 @pytest.mark.parametrize("task", ["inertia", "pendulum"])
 def test_symmetries_hold_nearly_hold_or_do_not(task: str) -> None:
-    exact, approximate, wrong = (symmetry_error(Trials(task, level, PLAN)) for level in LEVELS)
+    exact, approximate, wrong = (
+        symmetry_error(ResidualTrials(task, level, PLAN)) for level in LEVELS
+    )
     assert exact < 1e-10
     assert 1e-3 < approximate < 0.2
     assert wrong > 2 * approximate
 
 
 def test_errors_are_in_the_units_of_the_data() -> None:
-    trials = Trials("inertia", "approximate", PLAN)
+    trials = ResidualTrials("inertia", "approximate", PLAN)
     ensemble = trials.training("EMLP").ensemble
     found = trials.errors(ensemble.predict, "test")
     for k, seed in enumerate(PLAN.seeds):
@@ -137,7 +141,7 @@ def test_terms_are_the_numbers_that_can_be_wrong(
     task: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trials_module, "_HORIZON", 1.0)
-    trials = Trials(task, "exact", PLAN)
+    trials = ResidualTrials(task, "exact", PLAN)
     x, y = trials.rows["train"]
     wrong = trials.training("MLP").ensemble.predict(x) != y
     assert wrong.flatten(1).sum(1).tolist() == [trials.terms] * 2
@@ -228,7 +232,7 @@ def test_fixed_penalties_are_the_prior_of_these_precisions() -> None:
 
 @pytest.mark.parametrize("start", STARTS)
 def test_learned_penalties_begin_at_the_variances_of_the_start(start: str) -> None:
-    trials = Trials("inertia", "exact", PLAN)
+    trials = ResidualTrials("inertia", "exact", PLAN)
     penalties = trials.training(f"RPP {start}")._learned
     assert penalties is not None
     variances = {".free.": STARTS[start], ".strict.": 1e5}
@@ -286,12 +290,12 @@ def assert_same_weights(ensemble: Ensemble, twins: Sequence[Twin]) -> None:
 def test_penalised_steps_are_those_of_an_ordinary_loop() -> None:
     x = numbers(2, 25, 7)
     y = x[..., :1] * x[..., 1:4]
-    recipe = Recipe(8, batch=10, learning_rate=1e-2)
+    recipe = NetworkRecipe(8, batch=10, learning_rate=1e-2)
     penalties = {**fixed_penalties(soft_network(), 0.3), "head.paths.free.bias": 0.7}
     assert any(isinstance(pull, Tensor) and pull.ndim for pull in penalties.values())
     twins = [Twin(soft_network(), seed, (x[k], y[k]), 10) for k, seed in enumerate((3, 5))]
     ensemble = Ensemble(soft_network(), (3, 5))
-    training = Training(ensemble, (x, y), (x, y), recipe, (3, 5), penalties=penalties)
+    training = NetworkTraining(ensemble, (x, y), (x, y), recipe, (3, 5), penalties=penalties)
     for _ in range(training.steps):
         training.advance()
         for twin in twins:
@@ -321,8 +325,8 @@ def test_learned_penalties_follow_the_curvature_and_are_used() -> None:
     network = Apart()
     penalties = LearnedPenalties(network, 2, terms=10, noise=0.3)
     ensemble = Ensemble(network, (3, 5))
-    recipe = Recipe(20, batch=2, learning_rate=1e-2)
-    training = Training(ensemble, (x, y), (x, y), recipe, (3, 5), penalties=penalties)
+    recipe = NetworkRecipe(20, batch=2, learning_rate=1e-2)
+    training = NetworkTraining(ensemble, (x, y), (x, y), recipe, (3, 5), penalties=penalties)
     twins = [Twin(Apart(), seed, (x[k], y[k]), 2) for k, seed in enumerate((3, 5))]
     changes = []
     for done in range(1, training.steps + 1):
@@ -397,7 +401,7 @@ def test_priors_are_learned_from_training_rows_alone(monkeypatch: pytest.MonkeyP
         return learn_priors(network, loss, data, **options)
 
     monkeypatch.setattr(learned_module, "learn_priors", watched)
-    trials = Trials("inertia", "exact", PLAN)
+    trials = ResidualTrials("inertia", "exact", PLAN)
     found = learned_errors(trials, "open")
     assert sorted(found) == ["evidence", "test", "validation"]
     assert len(calls) == len(found["evidence"]) == 2
@@ -409,8 +413,8 @@ def test_priors_are_learned_from_training_rows_alone(monkeypatch: pytest.MonkeyP
             with torch.no_grad():
                 error = ((network(x) - y) * trials.scalings[k].output_scale).square().mean()
             assert found[part][k] == pytest.approx(float(error), rel=1e-4)
-    last = Plan((5,), PLAN.recipe, PLAN.channels, PLAN.layers, PLAN.rows, "cpu")
-    alone = learned_errors(Trials("inertia", "exact", last), "open")
+    last = ResidualPlan((5,), PLAN.recipe, PLAN.channels, PLAN.layers, PLAN.rows, "cpu")
+    alone = learned_errors(ResidualTrials("inertia", "exact", last), "open")
     assert {name: values[1:] for name, values in found.items()} == alone
 
 
@@ -541,13 +545,15 @@ def test_an_interrupted_figure_goes_on() -> None:
     assert reported == [*labels[:4], *labels[3:]]
     assert result.notes[-1].endswith("; no pendulum")
     cells = by_place(result)
-    trials = Trials("inertia", "exact", plan_of("inertia", settings))
+    trials = ResidualTrials("inertia", "exact", plan_of("inertia", settings))
     for model, errors in trials.trained(["MLP", "EMLP"]).items():
         found = [cells[f"inertia exact: {model}", column] for column in ("least", "most")]
         assert found == pytest.approx(sorted(errors["test"]))
 
 
-def equivariance_by_hand(trials: Trials, outputs: Callable[[Tensor], Tensor]) -> list[float]:
+def equivariance_by_hand(
+    trials: ResidualTrials, outputs: Callable[[Tensor], Tensor]
+) -> list[float]:
     """Eq. 3.3 row by row, for outputs of all copies from their scaled inputs."""
     g = O(3).sample(20, generator=generator(0)).dense().double()
     x = trials.rows["test"][0].double()
@@ -570,7 +576,7 @@ def test_equivariance_of_members_through_training(tmp_path: Path) -> None:
     columns = ("epoch 0", "epoch 1", "epoch 2", "target")
     assert list(cells) == [(level, column) for level in LEVELS[:2] for column in columns]
     for level in LEVELS[:2]:
-        trials = Trials("inertia", level, plan_of("inertia", settings), one_data_set=True)
+        trials = ResidualTrials("inertia", level, plan_of("inertia", settings), one_data_set=True)
         for x, y in trials.rows.values():
             assert torch.equal(x[0], x[1])
             assert torch.equal(y[0], y[1])

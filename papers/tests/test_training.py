@@ -12,7 +12,7 @@ from isotropy.reps import Scalar, Symmetry, V
 from isotropy.run import generator, spawn
 from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._statistics import mean_interval, median_interval
-from isotropy_papers._training import Moves, Recipe, Training, fit, squared_error
+from isotropy_papers._training import Moves, NetworkRecipe, NetworkTraining, fit, squared_error
 
 Rows = tuple[Tensor, Tensor]
 SEEDS = [3, 7, 8]
@@ -27,16 +27,18 @@ def rows(n: int, seed: int, copies: int = len(SEEDS)) -> Rows:
     return x, x[..., :1] * x[..., 1:4] + x[..., 4:]
 
 
-def trained(seeds: list[int], recipe: Recipe, train: Rows, validation: Rows) -> Training:
-    training = Training(Ensemble(network(), seeds), train, validation, recipe, seeds)
+def trained(
+    seeds: list[int], recipe: NetworkRecipe, train: Rows, validation: Rows
+) -> NetworkTraining:
+    training = NetworkTraining(Ensemble(network(), seeds), train, validation, recipe, seeds)
     fit([training])
     return training
 
 
 def train_alone(
-    seed: int, recipe: Recipe, train: Rows, validation: Rows
+    seed: int, recipe: NetworkRecipe, train: Rows, validation: Rows
 ) -> tuple[nn.Module, float]:
-    """An ordinary loop over one model: the slow twin of `Training`."""
+    """An ordinary loop over one model: the slow twin of `NetworkTraining`."""
     model = network()
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -69,7 +71,7 @@ def train_alone(
 
 @pytest.mark.parametrize("schedule", ["constant", "cosine"])
 def test_seeds_at_once_are_seeds_one_by_one(schedule: str) -> None:
-    recipe = Recipe(5, batch=10, learning_rate=1e-2, schedule=schedule)  # type: ignore[arg-type]
+    recipe = NetworkRecipe(5, batch=10, learning_rate=1e-2, schedule=schedule)  # type: ignore[arg-type]
     train, validation = rows(35, 0), rows(20, 1)
     together = trained(SEEDS, recipe, train, validation)
     predictions = together.ensemble.predict(validation[0], rows=7)
@@ -82,7 +84,7 @@ def test_seeds_at_once_are_seeds_one_by_one(schedule: str) -> None:
 
 
 def test_a_copy_does_not_depend_on_the_others() -> None:
-    recipe = Recipe(3, batch=10)
+    recipe = NetworkRecipe(3, batch=10)
     train, validation = rows(30, 0), rows(20, 1)
     together = trained(SEEDS, recipe, train, validation)
     last = trained(
@@ -94,7 +96,7 @@ def test_a_copy_does_not_depend_on_the_others() -> None:
 def test_the_same_seeds_give_the_same_weights_and_leave_the_global_seed_alone() -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    recipe, train = Recipe(2, batch=10), rows(30, 0)
+    recipe, train = NetworkRecipe(2, batch=10), rows(30, 0)
     first, second = (trained(SEEDS, recipe, train, train).ensemble for _ in range(2))
     for name, weight in first.parameters.items():
         assert torch.equal(weight, second.parameters[name])
@@ -111,7 +113,7 @@ def test_the_same_seeds_give_the_same_weights_and_leave_the_global_seed_alone() 
 def test_the_best_weights_are_kept_not_the_last() -> None:
     train, validation = rows(20, 0), rows(200, 1)
     # a learning rate at which the weights run away
-    training = trained(SEEDS, Recipe(30, batch=20, learning_rate=3.0), train, validation)
+    training = trained(SEEDS, NetworkRecipe(30, batch=20, learning_rate=3.0), train, validation)
     with torch.no_grad():
         error = squared_error(training.ensemble(validation[0]), validation[1])
     torch.testing.assert_close(error, training.best_error)
@@ -119,10 +121,10 @@ def test_the_best_weights_are_kept_not_the_last() -> None:
 
 def test_trainings_in_turn_are_trainings_one_after_the_other() -> None:
     train, validation = rows(30, 0), rows(20, 1)
-    short, long = Recipe(1, batch=10), Recipe(4, batch=10)
+    short, long = NetworkRecipe(1, batch=10), NetworkRecipe(4, batch=10)
     ensembles = [Ensemble(network(), SEEDS) for _ in range(2)]
     pair = [
-        Training(ensemble, train, validation, recipe, SEEDS)
+        NetworkTraining(ensemble, train, validation, recipe, SEEDS)
         for ensemble, recipe in zip(ensembles, (short, long), strict=True)
     ]
     fit(pair)
@@ -133,13 +135,13 @@ def test_trainings_in_turn_are_trainings_one_after_the_other() -> None:
 
 
 def test_rows_that_do_not_fill_a_batch_wait() -> None:
-    assert Recipe(7, batch=500).steps(30) == 7
-    assert Recipe(7, batch=500).steps(1499) == 14
+    assert NetworkRecipe(7, batch=500).steps(30) == 7
+    assert NetworkRecipe(7, batch=500).steps(1499) == 14
 
 
 def test_learning_rates() -> None:
-    assert Recipe(1).rate(70, 100) == 3e-3
-    cosine = Recipe(1, schedule="cosine")
+    assert NetworkRecipe(1).rate(70, 100) == 3e-3
+    cosine = NetworkRecipe(1, schedule="cosine")
     assert [cosine.rate(i, 100) for i in (0, 50)] == pytest.approx([3e-3, 1.5e-3])
     assert cosine.rate(99, 100) < 1e-6
 
@@ -161,7 +163,9 @@ def test_augmented_training_sees_moved_rows() -> None:
     ensemble = Ensemble(MLP(3, 3, channels=32, layers=2), [0])
     probe = Augment(symmetry, generator=0).inputs(x[0]).unsqueeze(0)
     moves = Moves(symmetry, pool=512, seed=0)
-    training = Training(ensemble, (x, 2 * x), (probe, 2 * probe), Recipe(150), [0], moves=moves)
+    training = NetworkTraining(
+        ensemble, (x, 2 * x), (probe, 2 * probe), NetworkRecipe(150), [0], moves=moves
+    )
     fit([training])
     assert float(training.best_error) < 0.02
 
@@ -190,8 +194,10 @@ def test_one_batch_out_of_range_does_not_end_a_training() -> None:
     broken = train[0].clone()
     broken[1, 0] = 1e30  # overflows in the second copy, whenever its batch holds this row
     ensemble = Ensemble(network(), SEEDS)
-    training = Training(ensemble, (broken, train[1]), validation, Recipe(4, batch=5), SEEDS)
+    training = NetworkTraining(
+        ensemble, (broken, train[1]), validation, NetworkRecipe(4, batch=5), SEEDS
+    )
     fit([training])
     assert all(bool(weight.isfinite().all()) for weight in ensemble.parameters.values())
-    whole = trained(SEEDS, Recipe(4, batch=5), train, validation)
+    whole = trained(SEEDS, NetworkRecipe(4, batch=5), train, validation)
     torch.testing.assert_close(training.best_error[[0, 2]], whole.best_error[[0, 2]])

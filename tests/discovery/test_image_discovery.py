@@ -152,7 +152,7 @@ def test_squares_may_be_sets_where_layers_alone_hold(monkeypatch):
         layers = [{"strict": True}] if problem.kind == "images" else []
         return Findings([Finding.of(name, "S(6)", layers=layers)])
 
-    monkeypatch.setattr("isotropy.discovery._discover.searched", searched)
+    monkeypatch.setattr("isotropy.discovery._discover_data.searched", searched)
     x, y = np.random.default_rng(0).normal(size=(100, 6, 6)), np.arange(100) % 2
     found = discover(x, y, candidates=["Z(36)"])
     assert kinds == ["images", "sequences"]

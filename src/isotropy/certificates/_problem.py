@@ -18,7 +18,7 @@ from isotropy.certificates._subspace import parameter_shapes
 
 
 @dataclass(frozen=True, eq=False)
-class Problem:
+class CertificationProblem:
     """A sample and a module that can be trained on it."""
 
     sample: Examples
@@ -41,7 +41,7 @@ def problem(
     data: Any,
     test: Any,
     options: CertificationOptions,
-) -> Problem:
+) -> CertificationProblem:
     """Check what a user gives to `certify`."""
     sample = examples(data)
     classes = options.classes
@@ -56,7 +56,7 @@ def problem(
     parameters = sum(shape.numel() for shape in parameter_shapes(module).values())
     scale = None if options.input_scale is None else half_above(options.input_scale)
     _require_outputs(module, sample, goal)
-    return Problem(sample, held_out, goal, text, module, named, parameters, scale)
+    return CertificationProblem(sample, held_out, goal, text, module, named, parameters, scale)
 
 
 @torch.no_grad()

@@ -1,4 +1,4 @@
-from isotropy.discovery._discover import discover
+from isotropy.discovery._discover_data import discover
 from isotropy.discovery._discover_options import DiscoverOptions
 from isotropy.discovery._example_tasks import example_tasks
 from isotropy.discovery.generators import GeneratorOptions, find_generators

@@ -1,4 +1,4 @@
-"""Permutation groups of the catalogue: cyclic, symmetric, alternating, dihedral, Rubik's cube …"""
+"""Permutation groups of the catalogue: cyclic, symmetric, alternating, dihedral, Rubik's cube."""
 
 from __future__ import annotations
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from isotropy._run._json import shown
 from isotropy.search._study_copy import INDEX, JOURNAL, LARGEST_FILE, LOG
-from isotropy.search._study_schema import TABLES, schema_of
+from isotropy.search._study_schema import schema_of
+from isotropy.search._study_tables import TABLES
 
 _BEGIN = """
 import sys, types

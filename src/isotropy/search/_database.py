@@ -20,7 +20,7 @@ from sqlalchemy.pool import PoolProxiedConnection
 
 from isotropy.search._checked_file import copy_to_read, prepare_file
 from isotropy.search._server_rows import check_server_versions
-from isotropy.search._study_schema import TABLES
+from isotropy.search._study_tables import TABLES
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage

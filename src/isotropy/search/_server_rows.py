@@ -16,7 +16,7 @@ from sqlalchemy import bindparam, column, func, select, table
 from isotropy._run._json import bounded_json
 from isotropy.search._study_notes import SETTINGS, settings_from
 from isotropy.search._study_rows import check_rows, check_versions
-from isotropy.search._study_schema import clock
+from isotropy.search._study_tables import clock
 
 _LONGEST = 2**20
 _OF_STUDY = ("study_directions", "study_user_attributes", "study_system_attributes", "trials")

@@ -9,7 +9,7 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from isotropy._run._json import shown
-from isotropy.search._study_schema import WEIGHTS, insert
+from isotropy.search._study_tables import WEIGHTS, insert
 from isotropy.search._tensor_header import check_tensor_header
 
 LARGEST = 10**9

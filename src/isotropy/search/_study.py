@@ -19,7 +19,7 @@ from isotropy.search._server_rows import check_server_rows
 from isotropy.search._space import SearchSpace
 from isotropy.search._strategy import ChildProposal
 from isotropy.search._study_notes import FORMAT, SETTINGS, settings_from
-from isotropy.search._study_schema import insert
+from isotropy.search._study_tables import insert
 from isotropy.search._worker_claims import Claims
 
 _NAMED, _LONGEST = 20, 300

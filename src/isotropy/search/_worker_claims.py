@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import sqlalchemy
 
-from isotropy.search._study_schema import CLAIMS, clock, insert
+from isotropy.search._study_tables import CLAIMS, clock, insert
 from isotropy.search._trials import child_key
 
 _LOG = logging.getLogger(__name__)
