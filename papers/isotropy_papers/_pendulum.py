@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from isotropy.data import Chunks, Splits, double_spring_pendulum
+from isotropy.data import Splits
 from isotropy.nn import EMLP, MLP
 from isotropy.reps import Scalar
 from isotropy.run import ProgressCallback
@@ -18,6 +18,7 @@ from isotropy_papers._experiment import Settings
 from isotropy_papers._finished import Finished
 from isotropy_papers._flow import Flow
 from isotropy_papers._training import NetworkRecipe, NetworkTraining, fit
+from isotropy_papers.hamiltonian_systems import Chunks, double_spring_pendulum
 from isotropy_papers.rollout_errors import geometric_mean, relative_error
 
 KINDS = ("N-ODE", "HNN")

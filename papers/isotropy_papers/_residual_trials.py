@@ -11,13 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from isotropy.data import (
-    HamiltonianSystem,
-    Standardisation,
-    Task,
-    double_spring_pendulum,
-    inertia,
-)
+from isotropy.data import Standardisation, Task, inertia
 from isotropy.groups import SL, SO, Group, O, O2eR3
 from isotropy.nn import EMLP, MLP, soften, tensor_priors
 from isotropy.reps import Rep, Scalar, V
@@ -27,6 +21,7 @@ from isotropy_papers._flow import Flow
 from isotropy_papers._learned_penalties import LearnedPenalties
 from isotropy_papers._training import NetworkRecipe, NetworkTraining, Rows, fit, squared_error
 from isotropy_papers.broken_symmetries import modified_inertia, windy_pendulum
+from isotropy_papers.hamiltonian_systems import HamiltonianSystem, double_spring_pendulum
 
 LEVELS = ("exact", "approximate", "mis-specified")
 STARTS = {"held back": 1e-8, "open": 0.1}

@@ -11,11 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy.data import Task, double_spring_pendulum, inertia, lorentz_scattering, o5_invariant
+from isotropy.data import Task, inertia, lorentz_scattering, o5_invariant
 from isotropy.groups import orthonormal_span
 from isotropy.reps import Scalar, Symmetry, V
 from isotropy.run import generator, spawn
 from isotropy_papers._planted_scores import least_cosine
+from isotropy_papers.hamiltonian_systems import double_spring_pendulum
 
 if TYPE_CHECKING:
     from isotropy.discovery import Finding

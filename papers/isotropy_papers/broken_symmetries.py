@@ -8,9 +8,10 @@ from typing import Literal
 
 from torch import Tensor
 
-from isotropy.data import HamiltonianSystem, Task, double_spring_pendulum, inertia
+from isotropy.data import Task, inertia
 from isotropy.groups import Group, O, O2eR3, SO2eR3
 from isotropy.reps import Scalar, Symmetry, V
+from isotropy_papers.hamiltonian_systems import HamiltonianSystem, double_spring_pendulum
 
 # -w of thesis A.2.3.1, in the horizontal plane
 _AGAINST_THE_WIND = (8.0, 5.0)
@@ -79,15 +80,15 @@ def windy_pendulum(
 ) -> HamiltonianSystem:
     """The double spring pendulum in a steady wind (thesis 3.5.1, A.2.3.1).
 
-    H = H₀ − ε w·(x₁ + x₂) with w = (−8, −5, 0), H₀ that of
-    :func:`~isotropy.data.double_spring_pendulum` and its initial states. The wind breaks the
+    H = H₀ − ε w·(x₁ + x₂) with w = (−8, −5, 0), H₀ and the initial states those of
+    :func:`~isotropy_papers.hamiltonian_systems.double_spring_pendulum`. The wind breaks the
     rotations about the vertical: what stays exact is the reflection in the vertical plane along
     w, and of the conserved quantities the energy alone. Over the elements g of O2eR3, the root
     mean square of ‖F(ρ(g) z) − ρ(g) F(z)‖ is 2ε√89 for every z: 0.19 at ε = 0.01, beside a field
     of root mean square 1.6 over the initial states.
 
     Args:
-        wind: The strength ε; 0 gives :func:`~isotropy.data.double_spring_pendulum`.
+        wind: The strength ε; 0 gives ``double_spring_pendulum``.
         formula: ``"text"`` or ``"reference"``, for the second spring of H₀.
 
     Raises:

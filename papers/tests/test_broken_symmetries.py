@@ -9,16 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from isotropy.data import (
-    HamiltonianSystem,
-    Task,
-    double_spring_pendulum,
-    inertia,
-    o5_invariant,
-)
+from isotropy.data import Task, inertia, o5_invariant
 from isotropy.groups import SL, SO, Group, O, O2eR3, SO2eR3
 from isotropy.reps import Scalar, Symmetry, V
 from isotropy_papers.broken_symmetries import modified_inertia, windy_pendulum
+from isotropy_papers.hamiltonian_systems import HamiltonianSystem, double_spring_pendulum
 
 FORMULAS = ["text", "reference"]
 

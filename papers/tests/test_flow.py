@@ -2,7 +2,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from isotropy.data import double_spring_pendulum
 from isotropy.groups import SO2eR3
 from isotropy.nn import EMLP, HNN, MLP, NeuralODE
 from isotropy.reps import Scalar, V
@@ -10,6 +9,7 @@ from isotropy_papers._ensemble import Ensemble
 from isotropy_papers._flow import Flow
 from isotropy_papers._pendulum import Pendulum, rollout
 from isotropy_papers._training import NetworkRecipe
+from isotropy_papers.hamiltonian_systems import double_spring_pendulum
 from isotropy_papers.rollout_errors import relative_error
 
 SYSTEM = double_spring_pendulum("reference")

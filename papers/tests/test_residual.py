@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.func import functional_call, jacrev
 
 from evidence_parts import DiagonalBlock, Gaussian
-from isotropy.data import HamiltonianSystem, double_spring_pendulum
 from isotropy.evidence import Laplace, LearnedPriors, best_precisions, learn_priors
 from isotropy.groups import O
 from isotropy.nn import EMLP, MLP, PathSum, log_prior, soften, tensor_priors
@@ -37,6 +36,7 @@ from isotropy_papers._residual_trials import (
 from isotropy_papers._training import NetworkRecipe, NetworkTraining
 from isotropy_papers.broken_symmetries import windy_pendulum
 from isotropy_papers.finzi2023_figure3_2 import FIXED, boxes, models_of, plan_of
+from isotropy_papers.hamiltonian_systems import HamiltonianSystem, double_spring_pendulum
 
 FIGURE, STRENGTHS, MEMBERS = (
     f"finzi2023/{place}" for place in ("figure3.2", "section3.5.1", "section3.5.2")

@@ -1,4 +1,4 @@
-"""What comes in: loading anything, tasks that know their symmetry, dynamical systems."""
+"""What comes in: loading anything, tasks that know their symmetry."""
 
 from isotropy._run._lazy_names import lazy_names
 
@@ -9,6 +9,7 @@ _MOVED = {
     "isotropy_papers.digit_tasks": "QuadrantDigits in_quadrants rotated translated",
     "isotropy_papers.grid_image_sets": "GridImageSet g_mnist grid_image_set",
     "isotropy_papers.grid_images": "AUGMENTATIONS transform_images",
+    "isotropy_papers.hamiltonian_systems": "Chunks HamiltonianSystem double_spring_pendulum",
     "isotropy_papers.planted_problems": (
         "PlantedProblem breaking_cost broken planted_nulls planted_problems with_noise"
     ),

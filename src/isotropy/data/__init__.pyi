@@ -1,9 +1,7 @@
 from isotropy.data._augment import Augment
 from isotropy.data._column_tables import guess_target
 from isotropy.data._dataset import Dataset
-from isotropy.data._double_spring_pendulum import double_spring_pendulum
 from isotropy.data._fetch import fetch
-from isotropy.data._hamiltonian_systems import Chunks, HamiltonianSystem
 from isotropy.data._images import resized, small_digits, standardised
 from isotropy.data._intake import Intake
 from isotropy.data._load import load
@@ -14,16 +12,13 @@ from isotropy.data._transitions import TransitionChunks, Transitions
 
 __all__ = [
     "Augment",
-    "Chunks",
     "Dataset",
-    "HamiltonianSystem",
     "Intake",
     "Splits",
     "Standardisation",
     "Task",
     "TransitionChunks",
     "Transitions",
-    "double_spring_pendulum",
     "fetch",
     "guess_target",
     "inertia",

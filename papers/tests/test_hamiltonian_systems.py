@@ -11,12 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
-from isotropy.data import (
-    HamiltonianSystem,
-    double_spring_pendulum,
-)
 from isotropy.groups import SO, DkeR3, O2eR3, SO2eR3
 from isotropy.reps import Scalar, Symmetry, V
+from isotropy_papers.hamiltonian_systems import HamiltonianSystem, double_spring_pendulum
 from isotropy_papers.rollout_errors import geometric_mean, relative_error
 
 FORMULAS = {"text": 0.5, "reference": 1.0}
