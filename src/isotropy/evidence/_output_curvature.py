@@ -49,13 +49,6 @@ def root_columns(likelihood: Likelihood, outputs: Tensor) -> Iterator[Tensor]:
     and m is the likeliest class of each sample, so that nothing cancels where p_m is almost one.
     Otherwise there is a column for every entry of the output: a unit vector times √(p(1 − p)),
     or times one for regression, where Λ is meant at noise one.
-
-    Example:
-        >>> logits = torch.randn(7, 3)
-        >>> hessian = sum(v[:, :, None] * v[:, None] for v in root_columns(Categorical(), logits))
-        >>> p = logits.softmax(1)
-        >>> torch.allclose(hessian, torch.diag_embed(p) - p[:, :, None] * p[:, None], atol=1e-6)
-        True
     """
     count = root_count(likelihood, outputs)
     columns = _root(likelihood, outputs)

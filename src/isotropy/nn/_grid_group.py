@@ -47,15 +47,7 @@ class GridGroup:
         return torch.rot90(x.flip(-1) if k >= 4 else x, k % 4, (-2, -1))
 
     def turn_slices(self, x: Tensor, k: int) -> Tensor:
-        """Features (*, K, n, n) turned by element k: (kx)(j, p) = x(k⁻¹j, k⁻¹p).
-
-        Example:
-            >>> x = torch.randn(2, 3, 4, 5, 5)
-            >>> group = GridGroup("p4")
-            >>> y = group.turn_slices(x, 1)
-            >>> torch.equal(y[:, :, 1], group.turn(x[:, :, 0], 1))
-            True
-        """
+        """Features (*, K, n, n) turned by element k: (kx)(j, p) = x(k⁻¹j, k⁻¹p)."""
         return self.turn(x[..., self.quotients()[k].to(x.device), :, :], k)
 
     def quotients(self) -> Tensor:

@@ -43,14 +43,6 @@ def patches(
     Raises:
         ValueError: If the settings are not one for each spatial axis, or the padded map is smaller
             than the kernel.
-
-    Example:
-        >>> import torch
-        >>> x, weight = torch.randn(2, 3, 5, 5), torch.randn(4, 3, 3, 3)
-        >>> y = patches(x, (3, 3), stride=(2, 2)) @ weight.flatten(1).T
-        >>> expected = functional.conv2d(x, weight, stride=2)
-        >>> torch.allclose(y, expected.flatten(2).mT, atol=1e-5)
-        True
     """
     axes = x.ndim - 2
     stride = stride or (1,) * axes
@@ -174,13 +166,6 @@ def zero_padded_gram(
     Over all positions where a patch meets the map at all, this is the sum on a torus so much larger
     that nothing meets itself. The positions among them that the convolution leaves out are a thin
     frame, whose patches are then taken away.
-
-    Example:
-        >>> x = torch.randn(2, 3, 5, 5)
-        >>> a = patches(x, (3, 3), padding=[(1, 1), (0, 2)]).flatten(0, 1)
-        >>> gram = zero_padded_gram(x, (3, 3), padding=[(1, 1), (0, 2)])
-        >>> torch.allclose(gram, a.T @ a, atol=1e-4)
-        True
     """
     if x.dtype in (torch.float16, torch.bfloat16):
         x = x.float()

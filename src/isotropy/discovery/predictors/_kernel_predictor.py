@@ -99,13 +99,6 @@ def fit_kernel(
 
     Returns:
         From inputs to values, or logits; differentiable.
-
-    Example:
-        >>> x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0)).double()
-        >>> y = x.sin().sum(1, keepdim=True)
-        >>> choice = KernelChoice("sums", 1, 2.0, 1e-6, 0.0)
-        >>> bool((fit_kernel(x, y, choice)(x[:5]) - y[:5]).abs().max() < 0.01)
-        True
     """
     limits, sums = PredictorThresholds.now(), choice.family == "sums"
     most = _most_rows(x.shape[1] // channels) if sums else limits.kernel_rows

@@ -121,15 +121,6 @@ class SearchProgress:
         child: Trains networks.
         tell: Whom to tell.
         best: Accuracy and state of the best child that was trained before, if there is one.
-
-    Example:
-        >>> steps = []
-        >>> progress = SearchProgress(lambda state, **options: Trained(0.75, 10, 1), steps.append)
-        >>> progress.step(Step(0, 5, "no group"))
-        >>> trained = progress(State(("rotation",)), seed=0)
-        >>> progress.step(Step(1, 5, "rotation"))
-        >>> steps[-1]
-        Step(done=1, total=5, message='1 of 5 children, best so far 75.0%: rotation')
     """
 
     def __init__(self, child: Child, tell: Tell, best: tuple[float, State] | None = None) -> None:

@@ -125,15 +125,6 @@ class ImageData:
         groups: Which rows belong together, or None.
         task: What the targets are.
         target: How targets were given, where they are images.
-
-    Example:
-        >>> from isotropy.data import load
-        >>> data = ImageData.of(load((np.random.rand(90, 1, 5, 6), np.arange(90) % 3)))
-        >>> tuple(data.x.shape), data.image, data.classes
-        ((90, 30), (1, 5, 6), 3)
-        >>> filtered = ImageData.of(load((np.random.rand(90, 5, 6), np.random.rand(90, 5, 6))))
-        >>> filtered.outputs, filtered.target.sizes
-        (30, (1, 5, 6))
     """
 
     x: Tensor
