@@ -5,7 +5,7 @@ from typing import Any
 
 from isotropy.evidence import CurvatureOptions, LearningOptions, PriorOptions
 from isotropy.evidence._curvature_blocks import DenseBlock, DiagonalBlock, KroneckerBlock
-from isotropy.evidence._learning_plan import LearningPlan
+from isotropy.evidence._learning_options import LearningPlan
 from isotropy.evidence._likelihoods import (
     Bernoulli,
     Categorical,

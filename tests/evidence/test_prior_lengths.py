@@ -23,7 +23,7 @@ from isotropy.evidence import (
     learn_priors,
     log_marginal_likelihood,
 )
-from isotropy.evidence._path_priors import prior_lengths
+from isotropy.evidence._precision_groups import prior_lengths
 from isotropy.groups import Group, O, S
 from isotropy.nn import EMLP, Linear, PathSum, RecordedModule, log_prior, soften
 from isotropy.reps import Scalar, V

@@ -16,8 +16,7 @@ from isotropy.search import (
     State,
     strategy_of,
 )
-from isotropy.search._deep_q import CODE_EPSILON, NETWORK_EPSILON, PAPER_EPSILON
-from isotropy.search._q_network import QNetwork
+from isotropy.search._deep_q import CODE_EPSILON, NETWORK_EPSILON, PAPER_EPSILON, QNetwork
 
 GROUPS = (
     *("rotation", "horizontal flip", "vertical flip", "horizontal scramble", "vertical scramble"),

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from isotropy.search._rewards import bounded_reward, published_reward
+from isotropy.search._deep_q import bounded_reward, published_reward
 
 POINTS = (-1e6, -700.0, -100.0, -45.0, -5.0, -0.1, 0.0, 0.1, 5.0, 45.0, 100.0, 700.0, 1e6)
 

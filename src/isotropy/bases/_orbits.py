@@ -14,7 +14,7 @@ from torch import Tensor
 from isotropy._run import amount, require_memory
 from isotropy.bases._orthonormal_basis import Basis
 from isotropy.groups import LinearMap, Monomial
-from isotropy.groups._connected_components import components
+from isotropy.groups._block_systems import components
 from isotropy.groups._finite import double_cover
 from isotropy.reps import Rep
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from typer import Argument, Option
 
-from isotropy.cli._picture_path import check_picture
+from isotropy.cli._options import check_picture
 from isotropy.cli._verbs import Answer, CommonOptions, verb
 
 

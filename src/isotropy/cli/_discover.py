@@ -8,8 +8,17 @@ from typer import Argument, Option
 from isotropy.cli._discover_run import DiscoverRun
 from isotropy.cli._discover_saving import default_folder, require_folder
 from isotropy.cli._discover_text import discovery_text
-from isotropy.cli._group_search import StrategyOption, require_search, say_what_is_kept
-from isotropy.cli._options import MethodOption, Target, Task, TaskOption, listed_groups, task_kind
+from isotropy.cli._options import (
+    MethodOption,
+    StrategyOption,
+    Target,
+    Task,
+    TaskOption,
+    listed_groups,
+    require_search,
+    say_what_is_kept,
+    task_kind,
+)
 from isotropy.cli._output import complain
 from isotropy.cli._verbs import BAD_INPUT, INTERRUPTED, Answer, CommonOptions, verb
 

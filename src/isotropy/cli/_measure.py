@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
-from isotropy.cli._picture_path import check_picture
+from isotropy.cli._options import check_picture
 from isotropy.cli._verbs import Answer, CommonOptions, verb
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from isotropy.data._dataset import Dataset, TaskKind
-from isotropy.data._intake import Intake, taken
-from isotropy.data._missing_rows import MissingRows
+from isotropy.data._intake import Intake, MissingRows, taken
 from isotropy.data._tensors import group_numbers, input_tensor, target_tensor
 
 

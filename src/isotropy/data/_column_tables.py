@@ -12,8 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from isotropy.data._dataset import Dataset, TaskKind
-from isotropy.data._intake import Intake, Rows
-from isotropy.data._missing_rows import MissingRows
+from isotropy.data._intake import Intake, MissingRows, Rows
 from isotropy.data._tensors import group_numbers, names_of, target_tensor
 
 # The commonest first. A bare y is treated apart: it may be a coordinate.

@@ -1,6 +1,5 @@
 from isotropy.equivariance._action import Action
-from isotropy.equivariance._consistency import consistency
-from isotropy.equivariance._eq_t import ShiftOptions, eq_t
+from isotropy.equivariance._eq_t import ShiftOptions, consistency, eq_t
 from isotropy.equivariance._grid_actions import sequence_action
 from isotropy.equivariance._group_actions import group_action
 from isotropy.equivariance._image_actions import image_action

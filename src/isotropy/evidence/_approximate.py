@@ -15,8 +15,7 @@ from isotropy.evidence._curvature_options import CurvatureOptions
 from isotropy.evidence._curvature_pass import CurvaturePass
 from isotropy.evidence._laplace import Laplace
 from isotropy.evidence._likelihoods import classes_without_samples, likelihood_of
-from isotropy.evidence._path_priors import prior_lengths
-from isotropy.evidence._precision_groups import Groups, Precisions, groups_of
+from isotropy.evidence._precision_groups import Groups, Precisions, groups_of, prior_lengths
 from isotropy.evidence._sums import Sums
 
 

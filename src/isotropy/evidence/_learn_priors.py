@@ -9,8 +9,7 @@ from torch import nn
 
 from isotropy._run import ProgressCallback
 from isotropy._run._moved_keywords import moved_keywords
-from isotropy.evidence._learning_options import LearningOptions, PriorOptions
-from isotropy.evidence._learning_plan import LearningPlan
+from isotropy.evidence._learning_options import LearningOptions, LearningPlan, PriorOptions
 from isotropy.evidence._learning_run import LearningRun
 from isotropy.evidence._prior_history import LearnedPriors
 

@@ -17,8 +17,7 @@ from isotropy.evidence._best_precisions import residual_sums
 from isotropy.evidence._evidence_gradient import evidence_gradient
 from isotropy.evidence._laplace import Laplace
 from isotropy.evidence._learning_checkpoint import LearningCheckpoint, LearningState, model_identity
-from isotropy.evidence._learning_options import PriorOptions
-from isotropy.evidence._learning_plan import LearningPlan
+from isotropy.evidence._learning_options import LearningPlan, PriorOptions
 from isotropy.evidence._map_training import (
     MapTraining,
     counts_of,
@@ -27,12 +26,13 @@ from isotropy.evidence._map_training import (
     training_batches,
     whole_arrays,
 )
-from isotropy.evidence._path_priors import PathPriors, prior_lengths
 from isotropy.evidence._precision_groups import (
+    PathPriors,
     Precisions,
     groups_of,
     path_groups,
     precision_of,
+    prior_lengths,
 )
 from isotropy.evidence._prior_history import LearnedPriors, PriorEstimate, unsettled
 from isotropy.evidence._prior_updates import HyperparameterUpdates, PriorUpdates

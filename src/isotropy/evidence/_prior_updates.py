@@ -13,7 +13,7 @@ from isotropy.evidence._best_precisions import LIMITS, best_precisions
 from isotropy.evidence._laplace import Laplace
 
 if TYPE_CHECKING:
-    from isotropy.evidence._learning_plan import LearningPlan
+    from isotropy.evidence._learning_options import LearningPlan
 
 Schedule: TypeAlias = Literal["cosine", "constant"]
 Steps: TypeAlias = int | Literal["best"]

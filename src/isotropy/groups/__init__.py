@@ -6,7 +6,7 @@ _MOVED = {
     "isotropy.groups._balanced_frame": "balanced_frame",
     "isotropy.groups._catalogue": "Family decode_prefix",
     "isotropy.groups._compound": "BlockDiagonal Chain Kron KronSum",
-    "isotropy.groups._connected_components": "components>bases.pair_orbits",
+    "isotropy.groups._block_systems": "components>bases.pair_orbits",
     "isotropy.groups._finite": "double_cover require_subgroup>Symmetry.restrict",
     "isotropy.groups._given": "as_linear_map>Group",
     "isotropy.groups._group": "require_invertible",

@@ -172,7 +172,7 @@ class Wreath(Group):
 
     def _representative_blocks(self) -> list[int]:
         """One block of each orbit of H; H carries the inner generators to the others."""
-        from isotropy.groups._connected_components import components
+        from isotropy.groups._block_systems import components
 
         labels = components([h.monomial() for h in self.outer.discrete], self.outer.d)
         first: dict[int, int] = {}

@@ -11,7 +11,6 @@ from isotropy.nn._linear import Linear, fixed_weights
 from isotropy.nn._log_prior import log_prior, sample_prior, tensor_priors
 from isotropy.nn._make_equivariant import make_equivariant
 from isotropy.nn._map_linear import MapLinear
-from isotropy.nn._mlp import MLP
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
@@ -23,7 +22,7 @@ from isotropy.nn._soft_linear import soft_linear
 from isotropy.nn._soften import soften
 from isotropy.nn._sparse_conv import SparseConv2d
 from isotropy.nn._sparse_linear import SparseLinear
-from isotropy.nn._symmetric_network import symmetric_network
+from isotropy.nn._symmetric_network import MLP, symmetric_network
 from isotropy.nn._symmetrised import Symmetrised
 from isotropy.nn._torch_layers import record
 from isotropy.nn._uniform_rep import uniform_rep

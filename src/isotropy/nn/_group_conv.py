@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import torch
 from torch import Tensor, nn
 
-from isotropy.nn._grid_group import GridGroup, GridGroupName
+from isotropy.nn._grid_network import GridGroup, GridGroupName
 from isotropy.nn._rotated_kernel_conv import Reads, RotatedKernelConv2d
 
 

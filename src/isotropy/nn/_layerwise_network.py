@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from isotropy.nn._circular_conv import CircularConv2d
 from isotropy.nn._constants import Factory
 from isotropy.nn._factored_linear import FactoredLinear
-from isotropy.nn._grid_group import GridGroupName
+from isotropy.nn._grid_network import GridGroupName
 from isotropy.nn._group_conv import Form, GroupConv2d, Lift, OnSlices
 from isotropy.nn._map_linear import MapLinear
 from isotropy.nn._path_sum import PathSum

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from isotropy.nn._grid_group import GridGroup
+from isotropy.nn._grid_network import GridGroup
 from isotropy.nn._module import cast
 from isotropy.nn._patches import circular_gram, padded, patches
 from isotropy.nn._recorder import RecordedModule

@@ -13,9 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from isotropy.report._basis_picture import LARGEST_PICTURE
-from isotropy.report._orbit_plot import MOST_CELLS, MOST_ORBITS, orbit_figure, orbit_numbers
+from isotropy.report._orbit_plot import (
+    MOST_CELLS,
+    MOST_ORBITS,
+    orbit_figure,
+    orbit_numbers,
+    shared_weights,
+)
 from isotropy.report._plots import Plots
-from isotropy.report._weight_classes import shared_weights
 from isotropy.report._words import percent, short_name
 
 if TYPE_CHECKING:

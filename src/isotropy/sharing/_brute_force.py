@@ -9,8 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from isotropy.sharing._least_squares import LeastSquares
-from isotropy.sharing._partition_evidence import PartitionEvidence
+from isotropy.sharing._partition_evidence import LeastSquares, PartitionEvidence
 
 Criterion = Literal["validation", "evidence"]
 

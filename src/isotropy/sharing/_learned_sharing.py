@@ -21,8 +21,7 @@ from isotropy._run import ProgressCallback
 from isotropy._run import generator as make_generator
 from isotropy.sharing._assignment import RankNorm, rounded
 from isotropy.sharing._brute_force import best_partition
-from isotropy.sharing._least_squares import LeastSquares
-from isotropy.sharing._partition_evidence import PartitionEvidence
+from isotropy.sharing._partition_evidence import LeastSquares, PartitionEvidence
 from isotropy.sharing._relaxation import Optimiser, RelaxationOptions, relax_sharing
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from isotropy._run import ProgressCallback, Step
 from isotropy._run import generator as make_generator
 from isotropy._run._moved_keywords import moved_keywords
 from isotropy.sharing._assignment import RankNorm, rank_penalty, row_entropy, row_softmax
-from isotropy.sharing._least_squares import LeastSquares
+from isotropy.sharing._partition_evidence import LeastSquares
 
 Optimiser = Literal["adam", "rmsprop"]
 _IMPROVEMENT = 1e-4  # a smaller share of the loss does not count against patience

@@ -24,7 +24,7 @@ from isotropy.naming._naming import SharingName
 from isotropy.naming._pair_group import PairGroup
 from isotropy.nn import SharedLinear
 from isotropy.sharing._brute_force import shared_solutions
-from isotropy.sharing._least_squares import LeastSquares
+from isotropy.sharing._partition_evidence import LeastSquares
 
 
 @dataclass(frozen=True, eq=False)

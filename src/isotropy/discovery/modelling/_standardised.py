@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from isotropy import nn as layers  # each kind is imported where such a model is built
 from isotropy.groups import Monomial
-from isotropy.groups._connected_components import components
+from isotropy.groups._block_systems import components
 from isotropy.reps import Symmetry, parse_rep
 
 # what each kind of model is made with, beside the symmetry; the first ones it must have

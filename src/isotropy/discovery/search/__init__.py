@@ -10,7 +10,7 @@ _MOVED = {
     ),
     "isotropy.search._child": "Child",
     "isotropy.search._random_search": "RandomSearch>strategy_of",
-    "isotropy.search._rewards": "bounded_reward published_reward",
+    "isotropy.search._deep_q": "bounded_reward published_reward",
     "isotropy.search._search_groups": "child_seed",
     "isotropy.search._search_result": "Origin ScoredChild",
     "isotropy.search._strategies": "STRATEGIES",

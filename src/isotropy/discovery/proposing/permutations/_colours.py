@@ -22,8 +22,7 @@ from isotropy.discovery.proposing.permutations._screening import chance_of_cost
 from isotropy.discovery.reading._task_data import Arrangement
 from isotropy.naming._automorphisms import automorphisms
 from isotropy.naming._pair_group import Pair, PairGroup, symmetric
-from isotropy.sharing._least_squares import LeastSquares
-from isotropy.sharing._partition_evidence import PartitionEvidence
+from isotropy.sharing._partition_evidence import LeastSquares, PartitionEvidence
 from isotropy.sharing._partition_search import cluster_values
 
 
