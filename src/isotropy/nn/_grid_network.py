@@ -71,14 +71,7 @@ class GridGroup:
         return sign * (turns - turns[:, None]) % 4 + 4 * ((flipped + flipped[:, None]) % 2)
 
     def places(self, size: int) -> Tensor:
-        """Where each place of a turned kernel is in the kernel, shape (K, size²).
-
-        Example:
-            >>> kernel, group = torch.randn(3, 3), GridGroup("p4")
-            >>> turned = kernel.flatten()[group.places(3)[1]]
-            >>> torch.equal(turned.reshape(3, 3), group.turn(kernel, 1))
-            True
-        """
+        """Where each place of a turned kernel is in the kernel, shape (K, size²)."""
         grid = torch.arange(size * size).reshape(size, size)
         return torch.stack([self.turn(grid, k).flatten() for k in range(self.order)])
 

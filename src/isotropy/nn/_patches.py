@@ -98,14 +98,7 @@ def _wraps_once(x: Tensor, padding: Sequence[tuple[int, int]]) -> bool:
 
 
 def every(x: Tensor, steps: Sequence[int]) -> Tensor:
-    """A view of every ``steps``-th entry of ``x`` along its last axes.
-
-    Example:
-        >>> import torch
-        >>> every(torch.arange(10).reshape(2, 5), [2])
-        tensor([[0, 2, 4],
-                [5, 7, 9]])
-    """
+    """A view of every ``steps``-th entry of ``x`` along its last axes."""
     whole = (slice(None),) * (x.ndim - len(steps))
     return x[whole + tuple(slice(None, None, step) for step in steps)]
 
@@ -130,12 +123,6 @@ def circular_gram(
     Returns:
         Shape (channels · K, channels · K), in the order of the columns of ``patches``; with more
         than one group (groups, channels / groups · K, channels / groups · K).
-
-    Example:
-        >>> x = torch.randn(2, 3, 5, 5)
-        >>> a = patches(x, (3, 3), padding=[(1, 1), (1, 1)], padding_mode="circular").flatten(0, 1)
-        >>> torch.allclose(circular_gram(x, (3, 3)), a.T @ a, atol=1e-4)
-        True
     """
     samples, channels = x.shape[0], x.shape[1] // groups
     sizes = x.shape[2:]

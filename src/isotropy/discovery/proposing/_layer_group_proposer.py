@@ -191,12 +191,7 @@ def group_space(image: tuple[int, int, int], names: Sequence[str] = ()) -> Searc
     Raises:
         ValueError: If the image is too large, a name is unknown, or a transformation does not act.
 
-    Example:
-        >>> group_space((1, 28, 28)).hidden, len(group_space((1, 28, 28)).groups)
-        (((20, 20),), 12)
-        >>> group_space((1, 5, 5)).groups
-        ('rotation', 'horizontal flip', 'vertical flip', 'horizontal translation', \
-'vertical translation')
+    'vertical translation')
     """
     limits, (channels, height, width) = ProposingThresholds.now(), image
     side, numbers = limits.largest_grid, channels * height * width
