@@ -24,7 +24,7 @@ from attacks.findings import copied
 from attacks.terminal import CODES, PLAIN, acting, forged, table
 from isotropy import discover
 from isotropy.cli import Answer, CommonOptions, run, verb
-from isotropy.cli._discover_text import discovery_text
+from isotropy.cli._discover_run import discovery_text
 from isotropy.data import Dataset
 from isotropy.discovery import Finding, Findings
 from isotropy.run import Step, terminal_progress

@@ -98,7 +98,7 @@ def test_what_is_offered_comes_back_from_disk_and_is_said(broken, tmp_path):
 
 def test_the_command_line_says_it(broken):
     from isotropy.cli._discover import _together
-    from isotropy.cli._discover_text import discovery_text
+    from isotropy.cli._discover_run import discovery_text
 
     found = {"table.csv": broken}
     text = discovery_text(found, {})

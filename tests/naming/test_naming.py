@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from isotropy.equivariance import equivariance_error
 from isotropy.groups import SO, A, D, Dense, S, Z, parse_group
 from isotropy.naming import SharingName, automorphisms, name_sharing
-from isotropy.naming._partial_shift import partial_shift
+from isotropy.naming._naming import partial_shift
 from isotropy.naming._position_words import column_words, joined, listed, motion, position_words
 from isotropy.naming._row_rep import RowRep
 from isotropy.naming._sharing_symmetry import acting

@@ -7,8 +7,7 @@ from isotropy.certificates._certify_findings import certify_finding
 from isotropy.certificates._goal import Goal
 from isotropy.certificates._header import Rejected
 from isotropy.certificates._hypothesis import Hypothesis
-from isotropy.certificates._initial import initial_parameters
-from isotropy.certificates._prior_training import trained_start
+from isotropy.certificates._initial import initial_parameters, trained_start
 from isotropy.certificates._projectors import PROJECTORS, projector
 from isotropy.certificates._quantised import Quantised
 from isotropy.certificates._recipe import Recipe

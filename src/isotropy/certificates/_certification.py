@@ -20,8 +20,12 @@ from isotropy.certificates._certificate import MOST_START, Certificate, claims_o
 from isotropy.certificates._certification_options import CertificationOptions
 from isotropy.certificates._examples import Examples, dealt_rows
 from isotropy.certificates._hypothesis import MOST_DIMENSIONS, MOST_LEVELS, Hypothesis, StartKind
-from isotropy.certificates._initial import initial_parameters, pack_start, unpack_start
-from isotropy.certificates._prior_training import trained_start
+from isotropy.certificates._initial import (
+    initial_parameters,
+    pack_start,
+    trained_start,
+    unpack_start,
+)
 from isotropy.certificates._problem import problem, require_untrained
 from isotropy.certificates._projectors import PROJECTORS
 from isotropy.certificates._recipe import Recipe

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from typer import Argument, Option
 
-from isotropy.cli._discover_run import DiscoverRun
+from isotropy.cli._discover_run import DiscoverRun, discovery_text
 from isotropy.cli._discover_saving import default_folder, require_folder
-from isotropy.cli._discover_text import discovery_text
 from isotropy.cli._options import (
     MethodOption,
     StrategyOption,

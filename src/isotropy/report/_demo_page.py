@@ -8,9 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from isotropy.report._answer import answer_of
 from isotropy.report._document import document, html_path, write_document
-from isotropy.report._finding_page import as_findings, opening, sections
+from isotropy.report._finding_page import answer_of, as_findings, opening, sections
 from isotropy.report._plots import Plots
 
 if TYPE_CHECKING:
