@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -16,12 +16,11 @@ from isotropy._run import generator as make_generator
 from isotropy.data import Dataset
 from isotropy.discovery.predictors._free_predictor import (
     FreePredictor,
-    Task,
     notes_of_share,
-    sample_losses,
 )
 from isotropy.discovery.reading._reading_thresholds import ReadingThresholds
 from isotropy.discovery.reading._shape_reading import RowLayout
+from isotropy.discovery.reading._task_data import RowsWithTargets
 
 if TYPE_CHECKING:
     from isotropy.discovery.testing._bench import Bench
@@ -113,26 +112,22 @@ def target_shape(shape: tuple[int, ...], image: ImageShape) -> ImageShape | None
 
 
 @dataclass(frozen=True, eq=False)
-class ImageData:
+class ImageData(RowsWithTargets):
     """Images and their targets.
 
     Args:
         x: Pixels, channel by channel and row by row, float32 of shape (N, channels·h·w).
         y: Classes from 0 on, shape (N,); or numbers, float32 of shape (N, outputs), which are
             pixels in the same order where targets are images.
+        task: What the targets are.
+        groups: Which rows belong together, or None.
         shape: How images were given.
         classes: How many there are; 0 where targets are numbers.
-        groups: Which rows belong together, or None.
-        task: What the targets are.
         target: How targets were given, where they are images.
     """
 
-    x: Tensor
-    y: Tensor
     shape: ImageShape
     classes: int
-    groups: NDArray[np.int64] | None
-    task: Task = "classification"
     target: ImageShape | None = None
 
     @staticmethod
@@ -164,10 +159,10 @@ class ImageData:
         return ImageData(
             rows,
             wanted,
+            data.task or "regression",
+            None if data.groups is None else data.groups.numpy(),
             shape,
             classes,
-            None if data.groups is None else data.groups.numpy(),
-            data.task or "regression",
             target,
         )
 
@@ -191,12 +186,6 @@ class ImageData:
         """How images were laid out, and targets that are images."""
         target = () if self.target is None else self.target.given
         return RowLayout(self.image[0], image=self.given, output_image=target)
-
-    def rows(self, chosen: NDArray[np.int64]) -> ImageData:
-        """The same with some rows only."""
-        index = torch.as_tensor(chosen)
-        part = None if self.groups is None else self.groups[chosen]
-        return replace(self, x=self.x[index], y=self.y[index], groups=part)
 
     def most_numbers(self, limits: ReadingThresholds) -> tuple[int, int]:
         """How many images are fitted to and tested on: fewer where every pixel is a target."""
@@ -229,26 +218,6 @@ class ImageData:
         """Pixels as images, shape (N, channels, height, width)."""
         maps: Tensor = self.x.unflatten(1, self.image)
         return maps
-
-    @property
-    def targets_vary(self) -> bool:
-        """Whether there is more than one target."""
-        return len(self.y.unique(dim=0)) > 1
-
-    def losses(self, prediction: Tensor) -> Tensor:
-        """The loss of each row, shape (N,)."""
-        return sample_losses(prediction, self.y, self.task)
-
-    @property
-    def loss_words(self) -> str:
-        """What the losses are."""
-        return "mean squared error" if self.task == "regression" else "cross-entropy"
-
-    def accuracy(self, prediction: Tensor) -> float | None:
-        """The share of classes that a prediction gets right; None where targets are numbers."""
-        if self.task == "regression":
-            return None
-        return float((prediction.argmax(1) == self.y).double().mean())
 
     def free_predictor(self, seed: int, tell: Callable[[str], None] | None = None) -> FreePredictor:
         """Predictors free of symmetry, fitted to these rows: the best, and with it the others."""

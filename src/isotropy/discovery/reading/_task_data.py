@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import torch
@@ -47,27 +47,66 @@ class Arrangement:
 
 
 @dataclass(frozen=True, eq=False)
-class TaskData:
+class RowsWithTargets:
+    """Rows, what is to be predicted from them, and which belong together.
+
+    Args:
+        x: Inputs, shape (N, columns).
+        y: Numbers, shape (N, outputs), or classes, shape (N,).
+        task: What the targets are.
+        groups: Which rows belong together, or None.
+    """
+
+    x: Tensor
+    y: Tensor
+    task: Task
+    groups: NDArray[np.int64] | None
+
+    def rows(self, chosen: NDArray[np.int64]) -> Self:
+        """The same with some rows only."""
+        index = torch.as_tensor(chosen)
+        part = None if self.groups is None else self.groups[chosen]
+        return replace(self, x=self.x[index], y=self.y[index], groups=part)
+
+    @property
+    def targets_vary(self) -> bool:
+        """Whether there is more than one target."""
+        return len(self.y.unique(dim=0)) > 1
+
+    def losses(self, prediction: Tensor) -> Tensor:
+        """The loss of each row, shape (N,)."""
+        return sample_losses(prediction, self.y, self.task)
+
+    @property
+    def loss_words(self) -> str:
+        """What the losses are."""
+        return "mean squared error" if self.task == "regression" else "cross-entropy"
+
+    def accuracy(self, prediction: Tensor) -> float | None:
+        """The share of classes that a prediction gets right; None where targets are numbers."""
+        if self.task == "regression":
+            return None
+        return float((prediction.argmax(1) == self.y).double().mean())
+
+
+@dataclass(frozen=True, eq=False)
+class TaskData(RowsWithTargets):
     """Inputs and targets, flattened channel by channel over positions.
 
     Args:
         x: Shape ``(N, channels·n)``, float64.
         y: Shape ``(N, output_channels·m)`` of float64, or classes ``(N,)``.
         task: What the targets are.
+        groups: Which rows belong together, or ``None``.
         arrangement: Positions and channels.
         input_names: A name for each position of the input, or ``None``.
         output_names: A name for each position of the output, or ``None``.
-        groups: Which rows belong together, or ``None``.
         layout: How rows were laid out as they were given.
     """
 
-    x: Tensor
-    y: Tensor
-    task: Task
     arrangement: Arrangement
     input_names: tuple[str, ...] | None
     output_names: tuple[str, ...] | None
-    groups: NDArray[np.int64] | None
     layout: RowLayout = field(default_factory=RowLayout)
 
     @property
@@ -104,10 +143,10 @@ class TaskData:
             inputs,
             targets,
             data.task,
+            None if data.groups is None else data.groups.numpy(),
             Arrangement(n, channels, outputs, output_channels, data.task == "classification"),
             data.x_names if data.x.ndim == 2 else None,
             data.y_names if named else None,
-            None if data.groups is None else data.groups.numpy(),
             RowLayout(
                 channels,
                 output_channels,
@@ -116,32 +155,6 @@ class TaskData:
                 output_sequences=moving_outputs,
             ),
         )
-
-    def rows(self, chosen: NDArray[np.int64]) -> TaskData:
-        """The same with some rows only."""
-        index = torch.as_tensor(chosen)
-        part = None if self.groups is None else self.groups[chosen]
-        return replace(self, x=self.x[index], y=self.y[index], groups=part)
-
-    @property
-    def targets_vary(self) -> bool:
-        """Whether there is more than one target."""
-        return len(self.y.unique(dim=0)) > 1
-
-    def losses(self, prediction: Tensor) -> Tensor:
-        """The loss of each row, shape (N,)."""
-        return sample_losses(prediction, self.y, self.task)
-
-    @property
-    def loss_words(self) -> str:
-        """What the losses are."""
-        return "mean squared error" if self.task == "regression" else "cross-entropy"
-
-    def accuracy(self, prediction: Tensor) -> float | None:
-        """The share of classes that a prediction gets right; None where targets are numbers."""
-        if self.task == "regression":
-            return None
-        return float((prediction.argmax(1) == self.y).double().mean())
 
     @torch.no_grad()
     def cost_test(
