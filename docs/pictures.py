@@ -12,7 +12,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from isotropy import Regular, Rep, T, V, equivariant_basis, parse_group
-from isotropy.bases._krylov import constraint_gram
+from isotropy.bases._dense import constraint_gram
 from isotropy.bases._null_space import largest_eigenvalue, project_on_null_space
 from isotropy.bases._toral import eigenbasis_of
 from isotropy.bases._zero_weight import zero_weights

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from sympy.combinatorics import Permutation, PermutationGroup
 
 from isotropy.groups import _identify_permutations, _stabilizer_chain
+from isotropy.groups._abstract_name import NamedAction
 from isotropy.groups._identify_permutations import PermutationIdentity, identify_permutations
-from isotropy.groups._named_actions import NamedAction
 
 Rows = list[list[int]]
 

@@ -8,7 +8,7 @@ _MOVED = {
     "isotropy.bases._invariant_theory": (
         "ContractionBasis invariant_rank>equivariant_basis solve_invariant_theory>equivariant_basis"
     ),
-    "isotropy.bases._krylov": "solve_krylov>equivariant_basis",
+    "isotropy.bases._dense": "solve_krylov>equivariant_basis",
     "isotropy.bases._null_space": "null_space",
     "isotropy.bases._orbits": "solve_orbits>equivariant_basis",
     "isotropy.bases._product_rules": "KronBasis",

@@ -30,8 +30,7 @@ from torch import Tensor
 
 from isotropy._run import atomic_write, cache_folder, require_memory
 from isotropy._run._json import bounded_json, utf8_text
-from isotropy.bases._dense import DenseBasis
-from isotropy.bases._krylov import constraint_gram
+from isotropy.bases._dense import DenseBasis, constraint_gram
 from isotropy.bases._null_space import project_on_null_space
 from isotropy.bases._orthonormal_basis import Basis
 from isotropy.bases._zero_weight import ZeroWeightBasis

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from isotropy.bases._dense import DenseBasis
-from isotropy.bases._krylov import constraint_gram
+from isotropy.bases._dense import DenseBasis, constraint_gram
 from isotropy.bases._null_space import project_on_null_space
 from isotropy.bases._orthonormal_basis import Basis
 from isotropy.groups import Dense, Group, LinearMap, Monomial, orthonormal_span

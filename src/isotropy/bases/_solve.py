@@ -10,9 +10,8 @@ from isotropy._run import ProgressCallback
 from isotropy.bases._block_basis import axes_of, solve_blocks
 from isotropy.bases._cache import BasisCache, current_cache
 from isotropy.bases._change_of_basis import in_good_coordinates, solve_rebased
-from isotropy.bases._dense import solve_dense
+from isotropy.bases._dense import solve_dense, solve_krylov
 from isotropy.bases._invariant_theory import solve_invariant_theory
-from isotropy.bases._krylov import solve_krylov
 from isotropy.bases._null_space import ranks_must_be_clear
 from isotropy.bases._orbits import is_solvable_by_orbits, solve_orbits
 from isotropy.bases._orthonormal_basis import Basis

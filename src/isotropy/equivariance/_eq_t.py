@@ -9,13 +9,12 @@ from torch import Tensor
 
 from isotropy._run import generator as make_generator
 from isotropy._run._moved_keywords import moved_keywords
-from isotropy.equivariance._action import Place
+from isotropy.equivariance._action import Place, output_place
 from isotropy.equivariance._axes import Axes
 from isotropy.equivariance._evaluation import Model, evaluating, inputs_for, output_of
 from isotropy.equivariance._grid_actions import GridAction
 from isotropy.equivariance._image_actions import image_action
 from isotropy.equivariance._interpolation import Boundary, check_rules
-from isotropy.equivariance._output_place import output_place
 from isotropy.equivariance._residuals import (
     MEAN_SQUARED_ERROR,
     Element,

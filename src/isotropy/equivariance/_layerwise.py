@@ -13,13 +13,12 @@ import torch
 from torch import Tensor, nn
 
 from isotropy._run import generator as make_generator
-from isotropy.equivariance._action import Action, Place
+from isotropy.equivariance._action import Action, Place, place_of_output
 from isotropy.equivariance._evaluation import Model, evaluating, inputs_for, output_of
 from isotropy.equivariance._follow import Follower
 from isotropy.equivariance._image_actions import as_action
 from isotropy.equivariance._lee import require_finite
 from isotropy.equivariance._lie_derivative import forward_mode
-from isotropy.equivariance._output_place import place_of_output
 from isotropy.equivariance._reverse import contributions_in_reverse
 
 Method: TypeAlias = Literal["forward", "reverse", "probes"]

@@ -11,10 +11,9 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.overrides import TorchFunctionMode
 
-from isotropy.equivariance._action import Action
+from isotropy.equivariance._action import Action, output_place
 from isotropy.equivariance._evaluation import Model, evaluating, inputs_for, output_of
 from isotropy.equivariance._image_actions import as_action
-from isotropy.equivariance._output_place import output_place
 from isotropy.equivariance._wrapped_models import is_of_operators
 
 

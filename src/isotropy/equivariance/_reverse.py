@@ -13,14 +13,13 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-from isotropy.equivariance._action import Action
+from isotropy.equivariance._action import Action, place_of_output
 from isotropy.equivariance._axes_rules import flat_tensors, share_memory
 from isotropy.equivariance._carry import called
 from isotropy.equivariance._evaluation import Model, output_of
 from isotropy.equivariance._follow import Follower
 from isotropy.equivariance._in_place import changed_in_place, out_of_place
 from isotropy.equivariance._lie_derivative import forward_mode, not_compiled, plain_attention
-from isotropy.equivariance._output_place import place_of_output
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ import torch
 from torch import Tensor
 
 from isotropy._run import generator as make_generator
-from isotropy.equivariance._action import Action, Place
+from isotropy.equivariance._action import Action, Place, output_place
 from isotropy.equivariance._axes import Axes
 from isotropy.equivariance._elements_to_try import all_elements
 from isotropy.equivariance._evaluation import Model
 from isotropy.equivariance._image_actions import as_action, image_action
-from isotropy.equivariance._output_place import output_place
 from isotropy.equivariance._residuals import (
     Element,
     ElementsOf,

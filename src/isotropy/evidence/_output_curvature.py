@@ -23,14 +23,7 @@ _Columns: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def root_count(likelihood: Likelihood, outputs: Tensor) -> int:
-    """How many columns an exact square root of the curvature has.
-
-    Example:
-        >>> root_count(Categorical(), torch.zeros(5, 10))
-        9
-        >>> root_count(Gaussian(), torch.zeros(5, 2, 3))
-        6
-    """
+    """How many columns an exact square root of the curvature has."""
     _check(likelihood, outputs)
     if isinstance(likelihood, Categorical):
         return (outputs.shape[1] - 1) * prod(outputs.shape[2:])
@@ -68,12 +61,6 @@ def sampled_columns(
     positions too. Each v carries a factor √p(y | f) / √p(y | f) of which only the numerator is
     differentiated: it is one, and makes derivatives in ``outputs`` unbiased although y is drawn.
     They are thus not the derivatives at fixed y.
-
-    Example:
-        >>> logits = torch.zeros(2, 3)
-        >>> (v,) = sampled_columns(Categorical(), logits, generator=0)
-        >>> v.sum(1).abs().max() < 1e-6
-        tensor(True)
     """
     _check(likelihood, outputs)
     scale, rng = 1 / sqrt(_checked(probes)), make_generator(generator, outputs.device)

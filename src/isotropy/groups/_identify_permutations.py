@@ -14,6 +14,7 @@ from itertools import combinations
 
 import numpy as np
 
+from isotropy.groups._abstract_name import NamedAction, product_action
 from isotropy.groups._block_systems import (
     PermutationAction,
     connected_components,
@@ -21,7 +22,6 @@ from isotropy.groups._block_systems import (
     finest_coordinates,
     prime_divisors,
 )
-from isotropy.groups._named_actions import NamedAction, product_action
 from isotropy.groups._stabilizer_chain import IntArray, inverse
 
 

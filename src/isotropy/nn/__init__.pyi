@@ -9,14 +9,13 @@ from isotropy.nn._group_conv import GroupConv2d, Lift
 from isotropy.nn._layerwise_network import LayerwiseNetwork
 from isotropy.nn._linear import Linear, fixed_weights
 from isotropy.nn._log_prior import log_prior, sample_prior, tensor_priors
-from isotropy.nn._make_equivariant import make_equivariant
 from isotropy.nn._map_linear import MapLinear
 from isotropy.nn._nonlinearities import GatedNonlinearity, NormNonlinearity, gated
 from isotropy.nn._path_sum import PathSum
 from isotropy.nn._polyphase_pool import GroupPool, PolyphasePool2d
 from isotropy.nn._radial_basis import RadialBasis, lengthscales
 from isotropy.nn._recorder import RecordedModule
-from isotropy.nn._restrict import restrict
+from isotropy.nn._restrict import make_equivariant, restrict
 from isotropy.nn._shared_linear import SharedLinear
 from isotropy.nn._soft_linear import soft_linear
 from isotropy.nn._soften import soften

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from isotropy.groups import Group, LinearMap, MapLike, abstract_name
 from isotropy.reps import Rep, Scalar, Symmetry, joint_action
-from isotropy.rl._entry_layout import EntryLayout
-from isotropy.rl._finding_blocks import finding_blocks
+from isotropy.rl._entry_layout import EntryLayout, finding_blocks
 from isotropy.rl._magnitudes import magnitudes
 from isotropy.rl._parts import Part
 from isotropy.rl._symmetry_table import entry_table, turns_quaternions_round

@@ -274,20 +274,6 @@ class PartitionEvidence:
 
         return search_partition(self, progress)
 
-    def surprise(self, labels: Labels) -> float:
-        """How much better a partition explains the data than chance coincidences would, in nats.
-
-        The log Bayes factor against entries that are all different, less the log number of
-        partitions with the same block sizes. Where entries really are independent draws of the
-        prior, the probability that any partition of these sizes reaches s is at most exp(−s).
-        """
-        sizes = np.bincount(self._checked(labels))
-        sizes = sizes[sizes > 0]
-        ways = gammaln(self.size + 1) - gammaln(sizes + 1).sum()
-        ways -= gammaln(np.unique(sizes, return_counts=True)[1] + 1).sum()
-        apart = np.arange(self.size)
-        return self.likelihood(labels) - self.likelihood(apart) - float(ways)
-
     def _checked(self, labels: Labels) -> Labels:
         """Labels of all entries, in a row."""
         flat = np.asarray(labels).ravel()

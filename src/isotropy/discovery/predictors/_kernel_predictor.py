@@ -62,12 +62,6 @@ def choose_kernel(x: Tensor, y: Tensor, channels: int = 1) -> KernelChoice:
         x: Standardised inputs, shape ``(N, channels·n)``, channel by channel.
         y: Targets without their mean, shape ``(N, k)``; classes as indicators.
         channels: Columns at each position.
-
-    Example:
-        >>> x = torch.randn(200, 6, generator=torch.Generator().manual_seed(0)).double()
-        >>> y = x.abs().sum(1, keepdim=True)
-        >>> choose_kernel(x, y - y.mean()).family
-        'sums'
     """
     limits = PredictorThresholds.now()
     x, y = x[: limits.kernel_chosen_on], y[: limits.kernel_chosen_on]
