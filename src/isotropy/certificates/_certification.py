@@ -18,6 +18,7 @@ from isotropy._run._moved_keywords import moved_keywords
 from isotropy.certificates._architectures import Architecture
 from isotropy.certificates._certificate import MOST_START, Certificate, claims_of, model_digest
 from isotropy.certificates._certification_options import CertificationOptions
+from isotropy.certificates._counting import Recount
 from isotropy.certificates._examples import Examples, dealt_rows
 from isotropy.certificates._hypothesis import MOST_DIMENSIONS, MOST_LEVELS, Hypothesis, StartKind
 from isotropy.certificates._initial import (
@@ -29,7 +30,6 @@ from isotropy.certificates._initial import (
 from isotropy.certificates._problem import problem, require_untrained
 from isotropy.certificates._projectors import PROJECTORS
 from isotropy.certificates._recipe import Recipe
-from isotropy.certificates._recount import Recount
 from isotropy.certificates._search import SubspaceTraining, quantised_weights, used_levels
 from isotropy.certificates._subspace import Subspace
 from isotropy.groups import Group, parse_group

@@ -13,6 +13,7 @@ from isotropy.bases import solved_anew
 from isotropy.certificates._architectures import MOST_ITERATED
 from isotropy.certificates._bound_arguments import check_delta, confidence
 from isotropy.certificates._certificate import Certificate
+from isotropy.certificates._counting import Recount
 from isotropy.certificates._examples import Examples, examples
 from isotropy.certificates._header import Rejected
 from isotropy.certificates._price import (
@@ -24,7 +25,6 @@ from isotropy.certificates._price import (
     decoding_price,
 )
 from isotropy.certificates._rebuilt import counting_price, rebuilt_module, rebuilt_start
-from isotropy.certificates._recount import Recount
 from isotropy.certificates._verdict import ALWAYS_ASSUMED, Verdict, unchecked
 
 

@@ -232,7 +232,7 @@ class DiscoverRun:
         return None
 
     def _save_common_page(self, found: dict[str, Findings]) -> None:
-        from isotropy.report._demo_page import DemoCase, write_demo_page
+        from isotropy.report._finding_page import DemoCase, write_demo_page
 
         assert self._folder is not None
         cases = [

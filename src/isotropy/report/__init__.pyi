@@ -1,8 +1,7 @@
 from isotropy.report._basis_picture import plot_basis
 from isotropy.report._contributions_picture import plot_contributions
-from isotropy.report._demo_page import write_demo_page
 from isotropy.report._figure_files import save_figure
-from isotropy.report._finding_page import finding_page, write_finding_page
+from isotropy.report._finding_page import finding_page, write_demo_page, write_finding_page
 from isotropy.report._layerwise_picture import plot_layers
 
 __all__ = [
