@@ -12,6 +12,7 @@ from isotropy.evidence._likelihoods import (
     Gaussian,
     Likelihood,
     classes_without_samples,
+    likelihood_of,
 )
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "classes_without_samples",
     "curvature_options",
     "learning_options",
+    "likelihood_of",
 ]
 
 

@@ -9,8 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from evidence_parts import Bernoulli, Categorical, Gaussian, Likelihood
-from isotropy.evidence._likelihoods import likelihood_of
+from evidence_parts import Bernoulli, Categorical, Gaussian, Likelihood, likelihood_of
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,9 @@ import threading
 import time
 
 import pytest
+import torch
 
-from isotropy._run import Patience, seconds_of, time_in_words
+from isotropy._run import Patience, one_thread, seconds_of, time_in_words
 from isotropy.run import OutOfTime, Step
 
 
@@ -93,3 +94,10 @@ def test_times_are_said_in_one_unit():
     assert time_in_words(3.4) == "3 s"
     assert time_in_words(89) == "90 s"
     assert time_in_words(5399) == "90 min"
+
+
+def test_threads_come_back():
+    before = torch.get_num_threads()
+    with one_thread():
+        assert torch.get_num_threads() == 1
+    assert torch.get_num_threads() == before
