@@ -1,12 +1,14 @@
 """What does each threshold of discovery do? Each is halved and doubled on a fixed draw of files.
 
-    python benchmarks/thresholds.py [--stage testing] [--only FIELD,…] [--full] [--out FILE]
+    python benchmarks/thresholds.py [--stage testing] [--only FIELD,…] [--together] [--jobs N]
+        [--full] [--out FILE]
 
 The draw is of at most fifteen tasks of ``known_symmetries.py``, some of each kind and a third of
 them without symmetry; ``--full`` takes all of them. A line for each setting says how many are
 right, how many have a false claim, how many are missed, and how long they took. The first line is
-that of the thresholds as they are. With ``--out`` each setting is kept as it finishes, and the same
-command goes on where it stopped.
+that of the thresholds as they are. With ``--together`` those that are named, or all of a stage,
+are changed at once: where that changes nothing, none of them matters to these files. With ``--out``
+each setting is kept as it finishes, and the same command goes on where it stopped.
 """
 
 from __future__ import annotations
@@ -17,9 +19,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, fields, replace
+from itertools import chain
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -64,22 +69,25 @@ DRAW = (
 
 @dataclass(frozen=True)
 class Setting:
-    """One threshold at half or double its value; the thresholds as they are without a name."""
+    """Thresholds of stages at half or double their values; none where they are as they are."""
 
-    stage: str = ""
-    name: str = ""
+    names: tuple[tuple[str, str], ...] = ()  # of the stage, and of the threshold
     times: float = 1.0
 
     @property
-    def thresholds(self) -> Thresholds | None:
-        """Those of the stage with this one changed."""
-        if not self.name:
-            return None
-        usual = STAGES[self.stage]()
-        return replace(usual, **{self.name: scaled(getattr(usual, self.name), self.times)})
+    def thresholds(self) -> list[Thresholds]:
+        """Those of the stages with these changed."""
+        changed = []
+        for stage in dict.fromkeys(stage for stage, _ in self.names):
+            usual = STAGES[stage]()
+            names = [name for of, name in self.names if of == stage]
+            values = {name: scaled(getattr(usual, name), self.times) for name in names}
+            changed.append(replace(usual, **values))
+        return changed
 
     def __str__(self) -> str:
-        return f"{self.stage}.{self.name} × {self.times:g}" if self.name else "as they are"
+        named = ", ".join(f"{stage}.{name}" for stage, name in self.names)
+        return f"{named} × {self.times:g}" if named else "as they are"
 
 
 def scaled(value: Any, times: float) -> Any:
@@ -89,28 +97,39 @@ def scaled(value: Any, times: float) -> Any:
     return max(1, round(value * times)) if isinstance(value, int) else value * times
 
 
-def settings(stages: list[str], only: set[str]) -> Iterator[Setting]:
-    """The thresholds as they are, then each at half and at double its value."""
+def settings(stages: list[str], only: set[str], together: bool) -> Iterator[Setting]:
+    """The thresholds as they are, then each, or all at once, at half and at double its value."""
     yield Setting()
-    for stage in stages:
-        for field in fields(STAGES[stage]):
-            if not only or field.name in only:
-                yield from (Setting(stage, field.name, times) for times in (0.5, 2.0))
+    names = [
+        (stage, field.name)
+        for stage in stages
+        for field in fields(STAGES[stage])
+        if not only or field.name in only
+    ]
+    for group in [tuple(names)] if together else [(name,) for name in names]:
+        yield from (Setting(group, times) for times in (0.5, 2.0))
 
 
-def measured(setting: Setting, tasks: list[str], folder: Path, seed: int) -> dict[str, Any]:
+def measured(setting: Setting, tasks: list[str], seed: int) -> dict[str, Any]:
     """How many of the tasks are right with a setting, and in what time."""
+    with tempfile.TemporaryDirectory() as folder:
+        return _measured(setting, tasks, Path(folder), seed)
+
+
+def _measured(setting: Setting, tasks: list[str], folder: Path, seed: int) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     wrong: list[str] = []
     begun = time.process_time()
-    changed = setting.thresholds
+    modelling = any(stage == "modelling" for stage, _ in setting.names)
     for name in tasks:
         path = write(name, TASKS[name], seed, folder)
-        with replaced(changed) if changed is not None else nullcontext():
+        with ExitStack() as stack:
+            for changed in setting.thresholds:
+                stack.enter_context(replaced(changed))
             try:
                 found = discover(
                     load(path, intake=AS_THE_COMMAND),
-                    fit_models=setting.stage == "modelling",
+                    fit_models=modelling,
                     seed=0,
                 )
                 result = verdict(TASKS[name], [one.to_json() for one in found])
@@ -123,10 +142,22 @@ def measured(setting: Setting, tasks: list[str], folder: Path, seed: int) -> dic
     return {"setting": str(setting), **kinds, "cpu_seconds": seconds, "wrong": wrong}
 
 
+def _rows(missing: list[Setting], tasks: list[str], seed: int, jobs: int) -> Iterable[Any]:
+    """The rows of settings, in their order, as each is done."""
+    if jobs == 1:
+        yield from (measured(setting, tasks, seed) for setting in missing)
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        waiting = [pool.submit(measured, setting, tasks, seed) for setting in missing]
+        yield from (one.result() for one in waiting)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--stage", choices=STAGES, help="of these alone")
     parser.add_argument("--only", default="", help="names of thresholds, with commas")
+    parser.add_argument("--together", action="store_true", help="all of them at once")
+    parser.add_argument("--jobs", type=int, default=1, help="settings at a time, a core each")
     parser.add_argument("--full", action="store_true", help="all tasks, which takes hours")
     parser.add_argument("--seed", type=int, default=0, help="of the files")
     parser.add_argument("--out", type=Path, help="a JSON file to go on from")
@@ -147,17 +178,22 @@ def main() -> None:
                 f"expected settings on {draw} in {given.out}, got those on {before['draw']}"
             )
         known = {row["setting"]: row for row in before["cells"]}
-    out, rows = (sys.stderr if given.json else sys.stdout), []
-    with tempfile.TemporaryDirectory() as folder:
-        for setting in settings(stages, only):
-            row = known.get(str(setting)) or measured(setting, tasks, Path(folder), given.seed)
+    wanted = list(settings(stages, only, given.together))
+    rows = [known[str(setting)] for setting in wanted if str(setting) in known]
+    missing = [setting for setting in wanted if str(setting) not in known]
+    for row in chain(tuple(rows), _rows(missing, tasks, given.seed, given.jobs)):
+        if row["setting"] not in known:
             rows.append(row)
+            known[row["setting"]] = row
             if given.out is not None:
-                known[row["setting"]] = row
                 write_json(given.out, {"draw": draw, "cells": list(known.values())})
-            counts = ", ".join(f"{row[kind]} {kind}" for kind in ("right", "FALSE", "missed"))
-            line = f"{row['setting']:48} {counts:34} {row['cpu_seconds']:7.1f} s  "
-            print(line + "; ".join(row["wrong"]), file=out, flush=True)
+        counts = ", ".join(f"{row[kind]} {kind}" for kind in ("right", "FALSE", "missed"))
+        line = f"{row['setting']:48} {counts:34} {row['cpu_seconds']:7.1f} s  "
+        print(
+            line + "; ".join(row["wrong"]),
+            file=sys.stderr if given.json else sys.stdout,
+            flush=True,
+        )
     if given.json:
         print(json.dumps({"cells": rows}))
 
