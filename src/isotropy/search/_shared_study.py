@@ -12,10 +12,10 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState, create_trial
 
 from isotropy.search import _trials
-from isotropy.search._child import keep_weights, kept_weights
 from isotropy.search._database import OUTAGE_PAUSES, REPORT_PAUSES, Database
 from isotropy.search._search_result import SearchResult
 from isotropy.search._space import SearchSpace
+from isotropy.search._start_weights import keep_weights, kept_weights
 from isotropy.search._strategy import ChildProposal
 from isotropy.search._study import number_of, result_of, settings_of
 from isotropy.search._worker_claims import Claims
