@@ -1,12 +1,11 @@
 from isotropy._run._checkpoints import Checkpoint
-from isotropy._run._evaluation_mode import evaluation_mode
 from isotropy._run._files import atomic_write, cache_folder, replaced_contents, write_json
 from isotropy._run._json import json_text
 from isotropy._run._memory import amount, available_bytes, bytes_of, require_memory
 from isotropy._run._patience import OutOfTime, Patience, seconds_of, time_in_words
 from isotropy._run._progress import ProgressCallback, Step, terminal_progress
 from isotropy._run._seeds import generator, spawn
-from isotropy._run._threads import one_thread
+from isotropy._run._torch_states import evaluation_mode, one_thread
 
 __all__ = [
     "Checkpoint",

@@ -39,7 +39,7 @@ _MOVED = {
     "isotropy.sharing._module_sharing": "ModuleSharingResult",
     "isotropy.sharing._partition_search": "cluster_values",
     "isotropy.sharing._relaxation": "Relaxed averaged",
-    "isotropy.discovery._discover_transitions": "discover_transitions>discover",
+    "isotropy.discovery._one_kind": "discover_transitions>discover",
     "isotropy_papers.augerino": "Augerino",
     "isotropy_papers.augmentations": "Augmentation LearnedPermutations LearnedShifts",
     "isotropy_papers.fit_augerino": "AugerinoFit fit_augerino",

@@ -8,9 +8,8 @@ from torch import Tensor
 from isotropy._run import require_memory
 from isotropy.bases import Basis, equivariant_basis
 from isotropy.nn._block_weights import BlockWeights
-from isotropy.nn._orbit_weights import OrbitWeights
 from isotropy.nn._row_products import RowProduct
-from isotropy.nn._weight_spaces import WeightSpace
+from isotropy.nn._weight_spaces import OrbitWeights, WeightSpace
 from isotropy.reps import Rep, Scalar
 from isotropy.reps._layout import Layout, layout_of, without_duals
 

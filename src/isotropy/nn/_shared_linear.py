@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from isotropy.nn._linear import StructuredLinear
-from isotropy.nn._orbit_weights import OrbitWeights
-from isotropy.nn._weight_spaces import WeightSpace
+from isotropy.nn._weight_spaces import OrbitWeights, WeightSpace
 
 
 class SharedLinear(StructuredLinear):

@@ -1,4 +1,4 @@
-from isotropy.discovery._find_generators import (
+from isotropy.discovery._one_kind import (
     GeneratorFindings,
     find_generators,
 )

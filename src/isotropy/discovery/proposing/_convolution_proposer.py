@@ -14,7 +14,7 @@ from isotropy.discovery.claims._convolution_claim import ConvolutionClaim
 from isotropy.discovery.proposing._proposer import Proposal, Proposer, Tell, Tried
 from isotropy.discovery.proposing._proposing_thresholds import ProposingThresholds
 from isotropy.discovery.proposing.permutations._colours import PolynomialColours
-from isotropy.discovery.proposing.permutations._first_fits import FirstFits
+from isotropy.discovery.proposing.permutations._permutation_proposer import FirstFits
 from isotropy.discovery.reading._task_data import TaskData
 from isotropy.discovery.testing._bench import Bench
 from isotropy.naming._naming import name_sharing
