@@ -8,6 +8,14 @@ import re
 from collections import Counter
 from typing import Any
 
+MOST_BYTES = 32 * 2**20
+_BRACKETS, _COMMAS = 400_000, 4_000_000  # a list takes 60 bytes of memory for two in the file
+_DIGITS = 4_000  # Python itself reads and writes no more than 4300
+# the closing quote may be missing: else a long string without one is searched again and again
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+_SHOWN = 60
+
 
 def json_text(value: object, indent: int | None = None) -> str:
     """Write a value as standard JSON.
@@ -44,15 +52,6 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_nan(item) for item in value]
     return value
-
-
-MOST_BYTES = 32 * 2**20
-_BRACKETS, _COMMAS = 400_000, 4_000_000  # a list takes 60 bytes of memory for two in the file
-_DIGITS = 4_000  # Python itself reads and writes no more than 4300
-# the closing quote may be missing: else a long string without one is searched again and again
-_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_HALF = re.compile(r"\\u[dD][89a-fA-F]")
-_SHOWN = 60
 
 
 def utf8_text(content: bytes, what: str) -> str:

@@ -17,6 +17,10 @@ from isotropy.bases._orthonormal_basis import Basis
 from isotropy.reps import Rep
 
 TOLERANCE = 1e-9
+# conjugate gradients leave null vectors within 1e-9 of zero, and of what a Gram matrix takes for
+# zero by rounding, most is above 1e-8
+_NULL = 1e-7
+_UNCLEAR = (1e-8, 1e-6)
 
 
 class DenseBasis(Basis):
@@ -82,12 +86,6 @@ def _right_vectors(triangle: Tensor) -> tuple[Tensor, Tensor]:
         _, s, v = svd(triangle.numpy(), lapack_driver="gesvd")
         return torch.from_numpy(s), torch.from_numpy(v)
     return singular, vh
-
-
-# conjugate gradients leave null vectors within 1e-9 of zero, and of what a Gram matrix takes for
-# zero by rounding, most is above 1e-8
-_NULL = 1e-7
-_UNCLEAR = (1e-8, 1e-6)
 
 
 def solve_krylov(rep: Rep) -> DenseBasis:

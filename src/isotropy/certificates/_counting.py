@@ -33,6 +33,7 @@ _NO_FUNCTION = (
     "the network is not a function of one input"
 )
 Run = Callable[[Tensor], Tensor]
+_UNKNOWN = RowWork(0, BATCH_MEMORY // 500, 0.0)
 
 
 @torch.no_grad()
@@ -134,9 +135,6 @@ def require_same(again: Tensor, first: Tensor, sizes: Tensor) -> None:
         (gaps > _SAME * (1 + sizes[finite])).any()
     ):
         raise Rejected(_NO_FUNCTION)
-
-
-_UNKNOWN = RowWork(0, BATCH_MEMORY // 500, 0.0)
 
 
 class Recount:

@@ -8,11 +8,6 @@ from typing import Any
 
 from isotropy._run._json import bounded_json, utf8_text
 
-
-class Rejected(ValueError):
-    """A certificate, or bytes that claim to be one, does not hold; the message says why."""
-
-
 MOST_HEADER = 1 << 16
 MOST_MESSAGE = 1 << 18
 MOST_ROWS = 1 << 48
@@ -32,6 +27,10 @@ _CLAIMS: dict[str, Any] = {
     "delta": float,
     "message_bits": int,
 }
+
+
+class Rejected(ValueError):
+    """A certificate, or bytes that claim to be one, does not hold; the message says why."""
 
 
 def checked_header(content: bytes) -> dict[str, Any]:

@@ -23,6 +23,11 @@ from isotropy.nn import BiLinear, Linear, SharedLinear
 
 # linear layers of an equivariant perceptron start small: products of their outputs are added
 _BESIDE_PRODUCTS = 0.85
+# The largest weight of a start, as of the message's own numbers. A projection on an equivariant
+# space leaves rounding errors of 1e-16 of the largest weight: of 1e37 they are all that is left of
+# a weight outside the space, and decide what the network says.
+_LARGEST = float(np.finfo(np.float16).max)
+_RATE = 0.002
 
 
 def initial_parameters(model: nn.Module, seed: int) -> dict[str, Tensor]:
@@ -136,12 +141,6 @@ def _deviation(owner: nn.Module, attribute: str, value: Tensor) -> float | None:
     return sqrt(value.shape[0] / value.numel()) if value.ndim > 1 else 0.0
 
 
-# The largest weight of a start, as of the message's own numbers. A projection on an equivariant
-# space leaves rounding errors of 1e-16 of the largest weight: of 1e37 they are all that is left of
-# a weight outside the space, and decide what the network says.
-_LARGEST = float(np.finfo(np.float16).max)
-
-
 def pack_start(model: nn.Module, tensors: Mapping[str, Tensor]) -> bytes:
     """θ₀ and the buffers as float32, in the module's order."""
     parts = [
@@ -193,9 +192,6 @@ def _start_names(model: nn.Module) -> dict[str, Tensor]:
     names: dict[str, Tensor] = dict(model.named_parameters())
     names.update((n, b) for n, b in model.named_buffers() if b.is_floating_point())
     return names
-
-
-_RATE = 0.002
 
 
 def trained_start(

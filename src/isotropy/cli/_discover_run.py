@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     Certified = list[CertifiedFinding | str]
 
+_LOG = logging.getLogger(__name__)
+_EXAMPLES = "Three data sets and their symmetries"
+
 
 def discovery_text(found: Mapping[str, Findings], saved: Mapping[str, str]) -> str:
     """The answer in a sentence, then each finding with what there is to know of it."""
@@ -118,10 +121,6 @@ def _tried(one: str | Mapping[str, Any]) -> str:
 def _percent(share: float) -> str:
     percent = 100 * share
     return f"{percent:.2g} %" if abs(percent) < 99.5 else f"{percent:.0f} %"
-
-
-_LOG = logging.getLogger(__name__)
-_EXAMPLES = "Three data sets and their symmetries"
 
 
 class DiscoverRun:

@@ -12,6 +12,11 @@ import typer
 if TYPE_CHECKING:
     from isotropy.data._dataset import TaskKind
 
+Target = Annotated[
+    str | None, typer.Option(metavar="NAME,NAME,…", help="The columns of a table to predict.")
+]
+_LOG = logging.getLogger(__name__)
+
 
 class MethodOption(StrEnum):
     """What to look for."""
@@ -37,9 +42,6 @@ class SplitOption(StrEnum):
     test = "test"
 
 
-Target = Annotated[
-    str | None, typer.Option(metavar="NAME,NAME,…", help="The columns of a table to predict.")
-]
 Task = Annotated[
     TaskOption | None, typer.Option(help="What the targets are; by default inferred from them.")
 ]
@@ -64,9 +66,6 @@ def listed_groups(text: str | None) -> list[str]:
         else:
             parts[-1] += letter
     return [part.strip() for part in parts if part.strip()]
-
-
-_LOG = logging.getLogger(__name__)
 
 
 class StrategyOption(StrEnum):

@@ -26,6 +26,9 @@ _COUNTER = re.compile(
     r"(unnamed: ?\d+|#|no\.?|n°|idx|index|row|(row|sample|record)?[ _-]?(id|index|number))",
     re.IGNORECASE,
 )
+# Up to this share of cells without a number, a column is one of numbers with odd cells in it.
+_FEW_ODD_CELLS = 0.05
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def guess_target(columns: Sequence[str], groups: str | None = None) -> tuple[str, ...]:
@@ -84,11 +87,6 @@ def guess_note(targets: Sequence[str], columns: Sequence[str]) -> str:
         return f"no target was named: {', '.join(map(repr, targets))} were taken"
     last = ", the last column," if targets[0] == columns[-1] else ""
     return f"no target was named: {targets[0]!r}{last} was taken"
-
-
-# Up to this share of cells without a number, a column is one of numbers with odd cells in it.
-_FEW_ODD_CELLS = 0.05
-_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)

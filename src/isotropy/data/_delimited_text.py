@@ -20,6 +20,7 @@ from isotropy.data._dataset import Dataset, TaskKind
 from isotropy.data._intake import Intake, Rows, taken
 
 MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))
+_ROWS_AT_ONCE = 20_000
 
 
 def is_number(text: str) -> bool:
@@ -147,9 +148,6 @@ def _labels(cells: list[str]) -> NDArray[Any]:
         return np.array([int(cell) for cell in cells], np.int64)
     except (ValueError, OverflowError):
         return np.array([float(cell) for cell in cells], np.float64)
-
-
-_ROWS_AT_ONCE = 20_000
 
 
 def load_csv(

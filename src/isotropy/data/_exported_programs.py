@@ -48,6 +48,10 @@ _WRITTEN = {
     "byteorder": sys.byteorder.encode(),
 }
 _PROGRAM = "an exported program"
+_GRAPH = "models/model.json"
+_EXAMPLES = "data/sample_inputs/model.pt"
+_WEIGHTS = "data/weights/model_weights_config.json"
+_CONSTANTS = "data/constants/model_constants_config.json"
 
 
 def read_archive(content: bytes) -> dict[str, bytes]:
@@ -109,12 +113,6 @@ def write_archive(files: dict[str, bytes]) -> bytes:
 
 def _on_one_line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
-
-
-_GRAPH = "models/model.json"
-_EXAMPLES = "data/sample_inputs/model.pt"
-_WEIGHTS = "data/weights/model_weights_config.json"
-_CONSTANTS = "data/constants/model_constants_config.json"
 
 
 def load_exported_program(path: Path, device: str | torch.device) -> nn.Module:

@@ -14,6 +14,7 @@ Text: TypeAlias = Literal["refuse", "drop"]
 Rows: TypeAlias = NDArray[np.int64]
 
 _FEWEST_WHOLE_GROUPS = 20
+_MOST_LOST = 0.5
 
 
 @dataclass(frozen=True)
@@ -120,9 +121,6 @@ def refuse_options(source: Any, **options: Any) -> None:
     for name, value in options.items():
         if value is not None:
             raise ValueError(f"{source}: expected no {name} for this kind of data, got {value!r}")
-
-
-_MOST_LOST = 0.5
 
 
 class MissingRows:

@@ -23,6 +23,41 @@ _DIVISIONS = frozenset({"CeilDiv", "CleanDiv", "FloorDiv", "Mod", "ModularIndexi
 _DIVISION = 8
 _FREE_TERMS = 32
 _TERMS_OF_UNIT = 6
+# PyTorch's own expressions have a few dozen parts and a handful of symbols.
+_LONGEST = 8192
+_DEEPEST = 80
+_MOST_PARTS = 2000
+_CHARACTERS = re.compile(r"[\w ()\[\]'.,:@=+\-*/%<>!&|]*", re.ASCII)
+_MOST_SYMBOLS = 12
+_COMPARING = ("Max", "Min")  # SymPy compares their arguments with one another
+_MOST_EXTREMES = 16
+# If every symbol and every double had 64 bits, a value may have this many: powers of powers, whose
+# size grows with the product of their exponents, are refused.
+_MOST_BITS = 1024
+SYMBOL_BITS = 64
+_LARGEST_EXPONENT = 64
+# Units of `shape_work`; the slowest expressions that pass take SymPy about 0.3 seconds.
+_MOST_WORK = 160
+_DECIMAL = re.compile(r"-?\d{1,40}(\.\d{0,60})?(e[-+]?\d{1,3})?")
+_SYMBOL = re.compile(r"(?:s|zf)\d{1,9}|(?:u|zuf)\d{1,6}")
+_ASSUMPTION_NAMES = """
+    integer positive nonnegative negative nonpositive nonzero zero real finite
+"""
+_ASSUMPTIONS = frozenset(_ASSUMPTION_NAMES.split())
+_NUMBERS = {"Integer": 1, "Rational": 2}
+_POWERS_AND_SHIFTS = frozenset({"Pow", "PowByNatural", "LShift"})
+_LITERAL_SECOND = frozenset({"RShift", "RoundDecimal"})
+# Functions whose value is no larger than the largest of what they are given, or is a double.
+_BOUNDED_NAMES = """
+    Abs And BitwiseFn_bitwise_and BitwiseFn_bitwise_or BitwiseFn_bitwise_xor CeilDiv ceiling
+    CeilToInt CleanDiv Equality FloatPow FloatTrueDiv floor FloorDiv FloorToInt
+    GreaterThan Identity IntTrueDiv IsNonOverlappingAndDenseIndicator LessThan Max Min Mod
+    ModularIndexing Not OpaqueUnaryFn_cos OpaqueUnaryFn_exp OpaqueUnaryFn_log OpaqueUnaryFn_log2
+    OpaqueUnaryFn_sin OpaqueUnaryFn_sqrt OpaqueUnaryFn_tanh Or PythonMod RoundToInt
+    StrictGreaterThan StrictLessThan ToFloat TruncToFloat TruncToInt Unequality Where
+"""
+_BOUNDED = frozenset(_BOUNDED_NAMES.split())
+_FUNCTIONS = _POWERS_AND_SHIFTS | _LITERAL_SECOND | _BOUNDED | {"Add", "Mul"}
 
 
 class _Cost(NamedTuple):
@@ -80,44 +115,6 @@ def _terms(name: str, terms: list[int], arguments: list[ast.expr]) -> int:
         exponent = abs(int(ast.literal_eval(literal)))
         return math.comb(terms[0] + exponent - 1, exponent)
     return max(terms)  # SymPy may put any of its arguments in place of a function
-
-
-# PyTorch's own expressions have a few dozen parts and a handful of symbols.
-_LONGEST = 8192
-_DEEPEST = 80
-_MOST_PARTS = 2000
-_CHARACTERS = re.compile(r"[\w ()\[\]'.,:@=+\-*/%<>!&|]*", re.ASCII)
-_MOST_SYMBOLS = 12
-_COMPARING = ("Max", "Min")  # SymPy compares their arguments with one another
-_MOST_EXTREMES = 16
-# If every symbol and every double had 64 bits, a value may have this many: powers of powers, whose
-# size grows with the product of their exponents, are refused.
-_MOST_BITS = 1024
-SYMBOL_BITS = 64
-_LARGEST_EXPONENT = 64
-# Units of `shape_work`; the slowest expressions that pass take SymPy about 0.3 seconds.
-_MOST_WORK = 160
-
-_DECIMAL = re.compile(r"-?\d{1,40}(\.\d{0,60})?(e[-+]?\d{1,3})?")
-_SYMBOL = re.compile(r"(?:s|zf)\d{1,9}|(?:u|zuf)\d{1,6}")
-_ASSUMPTION_NAMES = """
-    integer positive nonnegative negative nonpositive nonzero zero real finite
-"""
-_ASSUMPTIONS = frozenset(_ASSUMPTION_NAMES.split())
-_NUMBERS = {"Integer": 1, "Rational": 2}
-_POWERS_AND_SHIFTS = frozenset({"Pow", "PowByNatural", "LShift"})
-_LITERAL_SECOND = frozenset({"RShift", "RoundDecimal"})
-# Functions whose value is no larger than the largest of what they are given, or is a double.
-_BOUNDED_NAMES = """
-    Abs And BitwiseFn_bitwise_and BitwiseFn_bitwise_or BitwiseFn_bitwise_xor CeilDiv ceiling
-    CeilToInt CleanDiv Equality FloatPow FloatTrueDiv floor FloorDiv FloorToInt
-    GreaterThan Identity IntTrueDiv IsNonOverlappingAndDenseIndicator LessThan Max Min Mod
-    ModularIndexing Not OpaqueUnaryFn_cos OpaqueUnaryFn_exp OpaqueUnaryFn_log OpaqueUnaryFn_log2
-    OpaqueUnaryFn_sin OpaqueUnaryFn_sqrt OpaqueUnaryFn_tanh Or PythonMod RoundToInt
-    StrictGreaterThan StrictLessThan ToFloat TruncToFloat TruncToInt Unequality Where
-"""
-_BOUNDED = frozenset(_BOUNDED_NAMES.split())
-_FUNCTIONS = _POWERS_AND_SHIFTS | _LITERAL_SECOND | _BOUNDED | {"Add", "Mul"}
 
 
 def parse_shape(text: object) -> str:

@@ -15,6 +15,7 @@ from isotropy.equivariance._interpolation import Boundary, Interpolation, Side
 
 _LUMA = (0.299, 0.587, 0.114)  # of red, green and blue, ITU-R BT.601
 COLOUR_NAMES = ("brightness", "saturation")
+_FEW = 4
 
 
 @dataclass(frozen=True)
@@ -162,9 +163,6 @@ def image_action(
         return ColourAction(name, tuple(mean), tuple(std), channels_last)
     known = (*GRID_IMAGE_NAMES, *COLOUR_NAMES)
     raise ValueError(f"expected an action on images among {', '.join(known)}, got {name!r}")
-
-
-_FEW = 4
 
 
 def _refuse_channels_last(x: Tensor) -> None:

@@ -15,6 +15,25 @@ from isotropy.evidence._curvature_options import CurvatureOptions
 from isotropy.evidence._precision_groups import Groups, Precisions
 from isotropy.evidence._prior_updates import Schedule, Steps
 
+_CURVATURE = ("structure", "passes", "probes", "sharing", "subset", "batch_size")
+_GOLDEN = 0x9E3779B9  # odd: its multiples modulo 2**32 are all different
+_IDENTITY = (
+    "epochs",
+    "batch_size",
+    "learning_rate",
+    "schedule",
+    "burn_in",
+    "every",
+    "steps",
+    "hyper_learning_rate",
+    "hyper_schedule",
+    "noise",
+    "temperature",
+    "curvature",
+    "seed",
+    "cuda_graph",
+)
+
 
 @dataclass(frozen=True)
 class PriorOptions:
@@ -52,9 +71,6 @@ class PriorOptions:
     temperature: float = 1.0
     hyperparameters: Iterable[str] = ()
     evidence_data: Any = None
-
-
-_CURVATURE = ("structure", "passes", "probes", "sharing", "subset", "batch_size")
 
 
 @dataclass(frozen=True)
@@ -166,25 +182,6 @@ def _curvature(given: Any) -> CurvatureOptions:
         if name not in _CURVATURE:
             raise ValueError(f"expected curvature options of {', '.join(_CURVATURE)}, got {name!r}")
     return CurvatureOptions(**given) if is_map else CurvatureOptions.given(given)
-
-
-_GOLDEN = 0x9E3779B9  # odd: its multiples modulo 2**32 are all different
-_IDENTITY = (
-    "epochs",
-    "batch_size",
-    "learning_rate",
-    "schedule",
-    "burn_in",
-    "every",
-    "steps",
-    "hyper_learning_rate",
-    "hyper_schedule",
-    "noise",
-    "temperature",
-    "curvature",
-    "seed",
-    "cuda_graph",
-)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,10 @@ from torch.nn import functional
 
 # what torch's cross entropy passes over by default
 IGNORED = -100
+_ACCEPTED = (
+    "'classification', 'binary' or 'regression', a CrossEntropyLoss, BCEWithLogitsLoss or MSELoss "
+    "of torch.nn or their functions in torch.nn.functional, or a Likelihood"
+)
 
 
 class Likelihood(ABC):
@@ -274,12 +278,6 @@ def _number(noise: float | Tensor) -> str:
 
 def _kind(values: Tensor) -> str:
     return str(values.dtype).removeprefix("torch.")
-
-
-_ACCEPTED = (
-    "'classification', 'binary' or 'regression', a CrossEntropyLoss, BCEWithLogitsLoss or MSELoss "
-    "of torch.nn or their functions in torch.nn.functional, or a Likelihood"
-)
 
 
 def likelihood_of(loss: Any) -> Likelihood:

@@ -20,6 +20,9 @@ from isotropy.evidence._prior_pull import PriorPull
 from isotropy.evidence._prior_updates import share_of_rate
 
 _WARM_UP = 3  # calls before the capture, as torch asks for
+_LEAST = 1e-6  # of 1 − momentum
+# a loss that has grown by this much will not come back
+_EXPLODED = 1e6
 
 
 class GraphedGradient:
@@ -79,11 +82,6 @@ class GraphedGradient:
             loss = self._loss(*self._inputs)
         gradients = torch.autograd.grad(loss, self._parameters, allow_unused=True)
         return loss.detach(), list(gradients)
-
-
-_LEAST = 1e-6  # of 1 − momentum
-# a loss that has grown by this much will not come back
-_EXPLODED = 1e6
 
 
 class MapTraining:

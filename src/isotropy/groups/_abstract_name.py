@@ -16,6 +16,8 @@ from isotropy.groups._group import Group
 from isotropy.groups._permutation_groups import Z
 from isotropy.groups._stabilizer_chain import IntArray
 
+_SAME = 1e-9
+
 
 @dataclass(frozen=True)
 class NamedAction:
@@ -76,9 +78,6 @@ def product_action(parts: Iterable[NamedAction]) -> NamedAction:
     return NamedAction(
         "*", math.prod(f.degree for f in flat), math.prod(f.order for f in flat), flat
     )
-
-
-_SAME = 1e-9
 
 
 def abstract_name(group: Group) -> str:

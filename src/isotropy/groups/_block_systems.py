@@ -15,6 +15,9 @@ from isotropy.groups._maps import Monomial
 from isotropy.groups._stabilizer_chain import IntArray, StabilizerChain, inverse
 
 Labels: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+# Subgroup lattices explode (Z(2)^6 has 29212 subgroups): beyond this many block systems we stop
+# looking, which can cost a name but never a wrong one.
+MOST_BLOCK_SYSTEMS = 1000
 
 
 def components(permutations: Iterable[Monomial | None], size: int) -> Tensor:
@@ -54,11 +57,6 @@ def _by_first_appearance(labels: Labels, count: int) -> Labels:
     rank = np.empty(count, dtype=np.int64)
     rank[np.argsort(first)] = np.arange(count)
     return rank[labels]
-
-
-# Subgroup lattices explode (Z(2)^6 has 29212 subgroups): beyond this many block systems we stop
-# looking, which can cost a name but never a wrong one.
-MOST_BLOCK_SYSTEMS = 1000
 
 
 def connected_components(size: int, a: IntArray, b: IntArray) -> IntArray:

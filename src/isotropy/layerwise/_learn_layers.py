@@ -32,6 +32,7 @@ from isotropy.nn import LayerwiseNetwork, SparseLinear, lengthscales
 Path: TypeAlias = Literal["fc", "factored", "sparse_fc", "conv", "sparse_conv", "group_conv"]
 Form: TypeAlias = Literal["full", "separable", "depthwise", "pointwise"]
 Basis: TypeAlias = Literal["normalised", "interpolating", "plain"]
+_LENGTHSCALES = "lengthscales"
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,6 @@ class LayerLearningOptions(LearningOptions):
     hyperparameters: Iterable[str] = ()
     augment: Callable[[Tensor], Tensor] | None = None
     device: torch.device | str | None = None
-
-
-_LENGTHSCALES = "lengthscales"
 
 
 @moved_keywords(network=NetworkOptions, learning=LayerLearningOptions)

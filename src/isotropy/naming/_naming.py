@@ -28,6 +28,8 @@ from isotropy.naming._sharing_symmetry import Acting, MovedSets, acting
 from isotropy.reps import Symmetry
 
 _LARGEST_STRIDE = 3
+IntArray = NDArray[np.int64]
+Kind = Literal["group", "partial shift", "none"]
 
 
 @dataclass(frozen=True)
@@ -98,10 +100,6 @@ def _read(labels: NDArray[np.int64], stride: int) -> PartialShift:
     window = n - stride * (m - 1)
     is_valid = bool((taps >= 0).all() and (taps < window).all()) and has_background
     return PartialShift(tuple(taps.tolist()), stride, is_valid, has_background)
-
-
-IntArray = NDArray[np.int64]
-Kind = Literal["group", "partial shift", "none"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,6 +17,9 @@ _RUN = re.compile(r"\d+(?:–\d+)?")
 _PLACES = re.compile(r"(?:\d+|–|, | and |[{}])+(?: together)?")
 _LISTED = 24
 _SHORT_RUN = 4  # a run of fewer is listed: "x1, x2, x3"
+IntArray = NDArray[np.int64]
+_LARGEST_GRID = 144
+_ANY, _SWAPS = "any permutation", "swaps"
 
 
 def position_words(sets: Sequence[Sequence[int]], count: int, noun: str = "positions") -> str:
@@ -109,10 +112,6 @@ def _range(places: list[int]) -> str:
     return listed(list(map(str, places)))
 
 
-IntArray = NDArray[np.int64]
-_LARGEST_GRID = 144
-
-
 @dataclass(frozen=True)
 class Motion:
     """What moves, and how.
@@ -170,9 +169,6 @@ class Motion:
         if len(orders) == 1:
             return f"{self.verb} in the order {orders[0]}"
         return f"{self.verb} in the orders {joined([f'({o})' for o in orders])} together"
-
-
-_ANY, _SWAPS = "any permutation", "swaps"
 
 
 def motion(core: Group, copies: Sequence[IntArray], count: int) -> Motion:

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from isotropy.nn._grid_network import GridGroup, GridGroupName
 from isotropy.nn._rotated_kernel_conv import Reads, RotatedKernelConv2d
 
+Form: TypeAlias = Literal["full", "separable", "depthwise", "pointwise"]
+
 
 class OnSlices(nn.Module):
     """A layer of maps that takes the slices of a lifted map for further channels.
@@ -44,9 +46,6 @@ class OnSlices(nn.Module):
             )
         lifted: Tensor = self.path(x.flatten(1, 2)).unflatten(1, (-1, self.slices))
         return lifted
-
-
-Form: TypeAlias = Literal["full", "separable", "depthwise", "pointwise"]
 
 
 class Lift(nn.Module):

@@ -13,6 +13,12 @@ from torch import Tensor, nn
 from isotropy.nn._constants import ExactConstants
 
 Anchors: TypeAlias = int | float | Tensor | None
+BasisKind: TypeAlias = Literal["normalised", "interpolating", "plain"]
+# the variance of the noise that the values at the anchors are thought to have
+_JITTER = 1e-4
+# measured on grids up to 32 × 32: at ω = 1 no direction of an interpolating basis is below this,
+# and to fit those below it at small ω takes values a hundred to 1e11 times as large as the function
+_FAINT = 1e-2
 
 
 def grid_points(sizes: Sequence[int]) -> Tensor:
@@ -65,15 +71,6 @@ def anchors_for(targets: Tensor, anchors: Anchors, *, among: bool = False) -> Te
     low, high = targets.amin(0), targets.amax(0)
     drawn = torch.rand(number, targets.shape[1], dtype=torch.float64, device="cpu")
     return low + (high - low) * drawn
-
-
-BasisKind: TypeAlias = Literal["normalised", "interpolating", "plain"]
-
-# the variance of the noise that the values at the anchors are thought to have
-_JITTER = 1e-4
-# measured on grids up to 32 × 32: at ω = 1 no direction of an interpolating basis is below this,
-# and to fit those below it at small ω takes values a hundred to 1e11 times as large as the function
-_FAINT = 1e-2
 
 
 class RadialBasis(ExactConstants):

@@ -17,6 +17,8 @@ from isotropy.nn._soften import soften
 from isotropy.nn._uniform_rep import uniform_rep
 from isotropy.reps import Regular, Rep, Symmetry
 
+NetworkKind: TypeAlias = Literal["rpp", "equivariant", "mlp"]
+
 
 class MLP(nn.Module):
     """Linear layers with Swish between them, free of any symmetry.
@@ -79,9 +81,6 @@ def _width(given: Rep | int, group: Group | None, name: str) -> int:
             f"expected a width of at least 1 or a representation as {name}, got {given!r}"
         )
     return given
-
-
-NetworkKind: TypeAlias = Literal["rpp", "equivariant", "mlp"]
 
 
 def symmetric_network(

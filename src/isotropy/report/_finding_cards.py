@@ -20,6 +20,9 @@ from isotropy.report._words import NEGLIGIBLE, percent, short_number, true_minus
 if TYPE_CHECKING:
     from isotropy.discovery import Finding, Findings
 
+_LOSS = re.compile(r"(\S.*) (-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
+_SHOWN, _KEPT = 100, 2000  # letters of the text of a group, on the page and in its tooltip
+
 
 def use_section(found: Findings, folder: str) -> Iterator[str]:
     """How to use the best model; nothing where there is none."""
@@ -63,10 +66,6 @@ def _has_matrices(finding: Finding) -> bool:
     """Whether weights or generators of it are known, so that inputs are no sequences."""
     known = (getattr(finding.details, name, None) for name in ("labels", "generators"))
     return any(one is not None for one in known)
-
-
-_LOSS = re.compile(r"(\S.*) (-?\d+(?:\.\d+)?(?:e[-+]?\d+)?)")
-_SHOWN, _KEPT = 100, 2000  # letters of the text of a group, on the page and in its tooltip
 
 
 def finding_card(finding: Finding, plots: Plots) -> str:

@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from isotropy.discovery import Finding, Findings
 
 _HEADING = re.compile(r"(</?h)([2-5])\b")
+_CHANCE = re.compile(r"\bp ([<=]) ")
+_POWER = re.compile(r"\b1e(-?)0*(\d+)\b")
+_MOST_NOTES = 3  # that are not folded away
+_UNCONFIRMED = "that the data confirm"
 
 
 class DemoCase(NamedTuple):
@@ -111,10 +115,6 @@ def _deeper(html: str) -> str:
     return _HEADING.sub(lambda found: f"{found[1]}{int(found[2]) + 1}", html)
 
 
-_CHANCE = re.compile(r"\bp ([<=]) ")
-_POWER = re.compile(r"\b1e(-?)0*(\d+)\b")
-
-
 def answer_of(found: Findings) -> str:
     r"""What a search found, in one sentence, with powers of ten as people write them.
 
@@ -129,9 +129,6 @@ def answer_of(found: Findings) -> str:
         answer = answer.replace(f" The search ended early: {found.stopped}.", "")
     answer = _POWER.sub(lambda power: f"10{raised(power[1] + power[2])}", answer)
     return _CHANCE.sub("p\N{NO-BREAK SPACE}\\1\N{NO-BREAK SPACE}", answer)
-
-
-_MOST_NOTES = 3  # that are not folded away
 
 
 def finding_page(
@@ -243,6 +240,3 @@ def _found(found: Findings, plots: Plots) -> Iterator[str]:
             "that was not tried; or the samples may be too few or too noisy to tell.</p></article>"
         )
     yield from (finding_card(finding, plots) for finding in sure)
-
-
-_UNCONFIRMED = "that the data confirm"

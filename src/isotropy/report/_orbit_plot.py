@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from isotropy.discovery import Finding
 
 _LARGEST = 1_000_000  # entries whose orbits are still worth the time
+MOST_CELLS, MOST_ORBITS = 10_000, 1000  # beyond which a still picture serves
+_NUMBERED = 12  # rows and columns up to which orbits are written in their cells
+_LISTED = 400  # cells of a table that can still be read
+_RULED = 32  # rows and columns up to which there are gaps between cells
+_LINE = 13.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,13 +68,6 @@ def shared_weights(finding: Finding) -> SharedWeights | None:
         if orbits is not None and orbits.signs is None:
             return SharedWeights(orbits.labels.numpy().astype(np.int64).reshape(shape), exact=True)
     return SharedWeights(labels, exact=False)
-
-
-MOST_CELLS, MOST_ORBITS = 10_000, 1000  # beyond which a still picture serves
-_NUMBERED = 12  # rows and columns up to which orbits are written in their cells
-_LISTED = 400  # cells of a table that can still be read
-_RULED = 32  # rows and columns up to which there are gaps between cells
-_LINE = 13.0
 
 
 def orbit_figure(

@@ -20,6 +20,12 @@ from isotropy.rl._known_environments import (
 )
 from isotropy.rl._simulators import Array, SetState, Simulator, changing_wrapper, simulator
 
+Policy: TypeAlias = Callable[[Array], Any]
+# states this many steps apart, in episodes of at most this many
+_APART, _LONGEST = 5, 100
+# steps that are taken again, and how far off they may be: a share of the step, and of rounding
+_REPLAYED, _CLOSE, _ROUNDING = 5, 1e-3, 1e-5
+
 
 @dataclass(frozen=True)
 class DynamicsError:
@@ -126,13 +132,6 @@ def _median(values: Tensor) -> float:
 
 def _maximum(values: Tensor) -> float:
     return float(values.max()) if values.numel() else float("nan")
-
-
-Policy: TypeAlias = Callable[[Array], Any]
-# states this many steps apart, in episodes of at most this many
-_APART, _LONGEST = 5, 100
-# steps that are taken again, and how far off they may be: a share of the step, and of rounding
-_REPLAYED, _CLOSE, _ROUNDING = 5, 1e-3, 1e-5
 
 
 def dynamics_error(

@@ -17,6 +17,8 @@ from isotropy.rl._transformations import Transformation
 if TYPE_CHECKING:
     from isotropy.discovery import Finding
 
+_SAME = 1e-9
+
 
 def finding_blocks(finding: Finding) -> tuple[int, list[Tensor], list[Tensor]]:
     """The size n of an observation, and the matrices of generators on (s, a).
@@ -59,9 +61,6 @@ def finding_blocks(finding: Finding) -> tuple[int, list[Tensor], list[Tensor]]:
                 f"{finding.name!r}"
             )
     return n, discrete, algebra
-
-
-_SAME = 1e-9
 
 
 @dataclass(frozen=True)

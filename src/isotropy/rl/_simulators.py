@@ -19,6 +19,8 @@ _PLAIN = {
     },
     "stable_baselines3": {"Monitor"},
 }  # fmt: skip
+Array: TypeAlias = NDArray[np.float64]
+SetState: TypeAlias = Callable[[Any, Array], None]
 
 
 def wrappers(env: Any) -> Iterator[Any]:
@@ -67,10 +69,6 @@ def resizing_wrapper(env: Any, space: str) -> str | None:
         if getattr(wrapper, space).shape != getattr(wrapper.env, space).shape:
             return type(wrapper).__name__
     return None
-
-
-Array: TypeAlias = NDArray[np.float64]
-SetState: TypeAlias = Callable[[Any, Array], None]
 
 
 class Simulator:

@@ -25,23 +25,9 @@ from isotropy.search._study_tables import TABLES
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
 
-
-@contextmanager
-def quiet_optuna() -> Iterator[None]:
-    """Optuna reports on standard error every study that it makes or finds; not meanwhile."""
-    before = optuna.logging.get_verbosity()
-    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
-    try:
-        yield
-    finally:
-        optuna.logging.set_verbosity(before)
-
-
 _LOG = logging.getLogger(__name__)
-
 Work = TypeVar("Work")
 Storage = str | os.PathLike[str] | None
-
 # Between attempts to reach a database that was there before: a restart of a server takes seconds.
 OUTAGE_PAUSES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 # A child that is trained is worth minutes of waiting.
@@ -57,6 +43,17 @@ _LINK = {
     "tcp_user_timeout": 60_000,
 }
 _OPENINGS = 20
+
+
+@contextmanager
+def quiet_optuna() -> Iterator[None]:
+    """Optuna reports on standard error every study that it makes or finds; not meanwhile."""
+    before = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(max(before, optuna.logging.WARNING))
+    try:
+        yield
+    finally:
+        optuna.logging.set_verbosity(before)
 
 
 @dataclass(frozen=True)

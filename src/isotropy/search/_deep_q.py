@@ -21,6 +21,17 @@ from isotropy.search._space import SearchSpace, State
 from isotropy.search._strategy import ChildProposal
 
 _LARGEST = 1e30  # far from float32's end, so that a sum over a batch is finite
+_SCALE = 5.0
+_LARGEST_REWARD = 700.0  # exp of more than about 709 is no float
+# From how many models on which share of actions is random.
+CODE_EPSILON: tuple[tuple[int, float], ...] = (
+    *((0, 1.0), (200, 0.9), (300, 0.8), (400, 0.7), (500, 0.6), (600, 0.5), (700, 0.4)),
+    *((800, 0.3), (900, 0.2), (950, 0.1), (1000, 0.05), (1200, 0.01)),
+)
+PAPER_EPSILON: tuple[tuple[int, float], ...] = (
+    *((0, 1.0), (200, 0.9), (300, 0.8), (400, 0.7), (500, 0.6), (600, 0.5), (700, 0.4)),
+    *((800, 0.3), (850, 0.2), (900, 0.1), (950, 0.05), (1000, 0.01)),
+)
 
 
 class QNetwork:
@@ -101,10 +112,6 @@ def _layers(inputs: int, actions: int, hidden: Sequence[int]) -> nn.Sequential:
     return nn.Sequential(*layers, nn.utils.skip_init(nn.Linear, widths[-1], actions))
 
 
-_SCALE = 5.0
-_LARGEST_REWARD = 700.0  # exp of more than about 709 is no float
-
-
 def bounded_reward(points: float) -> float:
     """The reward tanh(x / 5), which no single child can dominate.
 
@@ -139,15 +146,6 @@ def published_reward(points: float) -> float:
     return held * exp(abs(held))
 
 
-# From how many models on which share of actions is random.
-CODE_EPSILON: tuple[tuple[int, float], ...] = (
-    *((0, 1.0), (200, 0.9), (300, 0.8), (400, 0.7), (500, 0.6), (600, 0.5), (700, 0.4)),
-    *((800, 0.3), (900, 0.2), (950, 0.1), (1000, 0.05), (1200, 0.01)),
-)
-PAPER_EPSILON: tuple[tuple[int, float], ...] = (
-    *((0, 1.0), (200, 0.9), (300, 0.8), (400, 0.7), (500, 0.6), (600, 0.5), (700, 0.4)),
-    *((800, 0.3), (850, 0.2), (900, 0.1), (950, 0.05), (1000, 0.01)),
-)
 # The code's schedule ten times as fast: of networks there are some hundred in place of thousands of
 # states, and with all of them trained it would still act at random.
 NETWORK_EPSILON: tuple[tuple[int, float], ...] = tuple((n // 10, e) for n, e in CODE_EPSILON)

@@ -13,6 +13,9 @@ from torch import Tensor
 
 from isotropy._run import ProgressCallback
 
+Array = NDArray[np.float64]
+Labels = NDArray[np.int64]
+
 
 @dataclass(frozen=True)
 class LeastSquares:
@@ -89,10 +92,6 @@ class LeastSquares:
         residual = self.loss(self.solution()) * self.samples / (self.samples - n)
         # below this a residual is rounding, however exact the fit
         return residual.clamp_min(1e-12 * self.square / (self.samples * m) + 1e-300)
-
-
-Array = NDArray[np.float64]
-Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from isotropy.sharing._partition_evidence import PartitionEvidence
 
 Labels = NDArray[np.int64]
+Array = NDArray[np.float64]
+# how many blocks, the nearest by value, an element may move to in one sweep
+_NEAR = 8
+_MOST_SWEEPS = 100
+# below this inflation of variances the entries are as good as independent
+_CORRELATED = 2.0
+# kicks in a row that may fail; fewer for large maps, of which each visits every element
+_MOST_KICKS = 16
+_KICKED_ELEMENTS = 1500
 
 
 def merged_partitions(labels: Labels) -> list[Labels]:
@@ -82,18 +91,6 @@ def _with(labels: Labels, element: int, block: int) -> Labels:
     changed = labels.copy()
     changed[element] = block
     return canonical_labels(changed)
-
-
-Array = NDArray[np.float64]
-
-# how many blocks, the nearest by value, an element may move to in one sweep
-_NEAR = 8
-_MOST_SWEEPS = 100
-# below this inflation of variances the entries are as good as independent
-_CORRELATED = 2.0
-# kicks in a row that may fail; fewer for large maps, of which each visits every element
-_MOST_KICKS = 16
-_KICKED_ELEMENTS = 1500
 
 
 def search_partition(

@@ -30,6 +30,11 @@ from isotropy.search._space import SearchSpace, State
 
 STUDY = "groups"
 _LISTED = 20
+_MEANING = (
+    "a claim says that sharing weights by these groups loses next to nothing against the free "
+    "network, the best with a single group and other claims: what it costs is against the "
+    "strongest of these; it does not say that the class stays when an image is moved"
+)
 
 
 @dataclass(frozen=True)
@@ -229,13 +234,6 @@ def hidden_side(height: int, width: int, asked: Sequence[GridTransformation]) ->
         return acting, steps, -abs(side - aim), side
 
     return max(range(first, last + 1), key=suits)
-
-
-_MEANING = (
-    "a claim says that sharing weights by these groups loses next to nothing against the free "
-    "network, the best with a single group and other claims: what it costs is against the "
-    "strongest of these; it does not say that the class stays when an image is moved"
-)
 
 
 @dataclass(frozen=True, eq=False)

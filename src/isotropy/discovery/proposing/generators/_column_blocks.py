@@ -19,6 +19,8 @@ NameReading = Callable[[str], tuple[str, str] | None]
 _NUMBER, _WORD = "have the same names but for a number", "have the same names but for a word"
 _AXIS, NUMBERED = "are named as components of vectors", "are numbered alike"
 _DELIMITERS = r"[\s_.\-\[\](){}:/|]+"
+_FOUR_VECTORS = (frozenset({"e", "px", "py", "pz"}), frozenset({"t", "x", "y", "z"}))
+_VECTORS = (frozenset({"x", "y", "z"}), frozenset({"px", "py", "pz"}))
 
 
 def name_readings(names: Sequence[str]) -> list[tuple[float, NameReading, str]]:
@@ -125,10 +127,6 @@ def _trimmed(text: str) -> str:
     """Without delimiters at its ends, and with one where a number was between two."""
     inner = re.sub(r"\[\]|\(\)|\{\}", "", text)
     return re.sub(r"([_.\-:/|])[_.\-:/|]+", r"\1", inner).strip(" _.-:/|")
-
-
-_FOUR_VECTORS = (frozenset({"e", "px", "py", "pz"}), frozenset({"t", "x", "y", "z"}))
-_VECTORS = (frozenset({"x", "y", "z"}), frozenset({"px", "py", "pz"}))
 
 
 @dataclass(frozen=True)
