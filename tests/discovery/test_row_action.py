@@ -134,3 +134,26 @@ def test_rows_of_another_shape_are_refused() -> None:
         shift.move(np.zeros((2, 4)))
     with pytest.raises(ValueError, match=r"expected a symmetry that moves rows, got 'layers'"):
         Finding.of("layers", "Z(4)*Z(4)", layers=[{"layer": "layer 0"}]).matrices()
+
+
+def test_turns_go_all_around_wherever_their_centre_is() -> None:
+    centre = np.array([100.0, 0.0])
+    x = np.random.default_rng(0).normal(size=(500, 2)) + centre
+    found = discover(x, np.exp(-np.square(x - centre).sum(1) / 2), fit_models=False).best
+    assert found is not None
+    assert np.abs(found.matrices().generators[0, :, :2]).max() == pytest.approx(1.0)
+    moved = [found.move(x[:1], seed=seed)[0] - centre for seed in range(20)]
+    angles = np.arctan2(*np.array(moved).T)
+    assert np.ptp(angles) > np.pi
+
+
+def test_columns_of_a_table_are_taken_by_name() -> None:
+    pandas = pytest.importorskip("pandas")
+    x = pandas.DataFrame(np.random.default_rng(0).normal(size=(400, 3)), columns=["a", "b", "c"])
+    found = discover(x, x["a"] * x["b"] + x["c"]).best
+    assert found is not None
+    other = x[["c", "b", "a"]]
+    np.testing.assert_array_equal(found.predict(other), found.predict(x))
+    np.testing.assert_array_equal(found.move(other), found.move(x))
+    with pytest.raises(ValueError, match="expected a column 'c', got a table without it"):
+        found.predict(x[["a", "b"]])

@@ -320,7 +320,7 @@ def test_how_data_were_read_and_why_it_ended() -> None:
 
 def test_rejected_claims_are_folded_away() -> None:
     page = finding_page(Findings([SWAP, SHIFT]))
-    part = section(page, "What was tried and rejected")
+    part = section(page, "What was tried")
     assert "<details class='rejected'><summary>S(2)</summary>" in part
     assert SHIFT.name not in part
     assert page.index("Confirmed:") < page.index("The evidence") < page.index("Not confirmed:")

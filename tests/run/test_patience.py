@@ -1,5 +1,7 @@
 """Budgets and interruptions end work, and keep what was done."""
 
+import importlib
+import sys
 import threading
 import time
 
@@ -22,6 +24,23 @@ def test_a_timer_ends_an_attempt_that_tells_nothing():
     assert patience.attempt("spinning", busy) is None
     assert patience.stopped == "the budget of 1 s was spent while spinning"
     assert patience.left < 0
+
+
+def test_an_import_is_finished_before_time_is_over(tmp_path, monkeypatch):
+    (tmp_path / "slow_module.py").write_text(
+        "import time\nend = time.monotonic() + 0.6\nwhile time.monotonic() < end: pass\nwhole = 1\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def imported_and_busy() -> None:
+        importlib.import_module("slow_module")
+        busy()
+
+    patience = Patience(0.2)
+    assert patience.attempt("importing", imported_and_busy) is None
+    assert "spent while importing" in patience.stopped
+    assert sys.modules["slow_module"].whole == 1
+    assert patience.spent < 10
 
 
 def test_what_is_not_needed_is_not_begun_afterwards():

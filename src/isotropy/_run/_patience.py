@@ -187,13 +187,23 @@ def _alarm(seconds: float) -> Iterator[None]:
         yield
         return
 
-    def ring(_number: int, _frame: FrameType | None) -> None:
-        raise OutOfTime
+    def ring(_number: int, frame: FrameType | None) -> None:
+        if not _imports(frame):  # a module would be left half imported, for all who come later
+            raise OutOfTime
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)  # again, were it caught
+    signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)  # again, were it caught or put off
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _imports(frame: FrameType | None) -> bool:
+    """Whether what is interrupted is the import of a module."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False

@@ -8,7 +8,7 @@ from typer import Argument, Option
 
 from isotropy.cli._verbs import Answer, CommonOptions, app, verb
 
-data_app = typer.Typer(rich_markup_mode=None)
+data_app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 app.add_typer(data_app, name="data", help="Obtain public data sets.")
 
 

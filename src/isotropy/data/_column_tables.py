@@ -225,7 +225,7 @@ class Table:
                 else:
                     raise ValueError(
                         f"{self.source}: expected a number in column {name!r}, row {row}, "
-                        f"got {cell!r}; text='drop' leaves columns of text out"
+                        f"got {cell!r}; Intake(text='drop') leaves columns of text out"
                     )
             elif intake.text == "drop" and self._counts_rows(column):
                 notes.append(f"column {name!r} only counts the rows and was left out")

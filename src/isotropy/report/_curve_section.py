@@ -70,7 +70,8 @@ def curve_figure(comparison: ModelComparison) -> dict[str, Any]:
     counts = [n for n, _, _ in comparison.curve]
     losses = [loss for _, strict, free in comparison.curve for loss in (strict, free)]
     steep = min(losses) > 0 and max(losses) > _LOGARITHMIC * min(losses)
-    top = max([*losses, comparison.constant]) if not steep else max(losses)
+    near = not steep and comparison.constant < _LOGARITHMIC * max(losses)
+    top = max(*losses, comparison.constant) if near else max(losses)
     lines = [
         _line("without", counts, [free for _, _, free in comparison.curve], "var(--other)", "dash"),
         _line(
@@ -82,7 +83,7 @@ def curve_figure(comparison: ModelComparison) -> dict[str, Any]:
         ),
     ]
     shapes, notes = [], []
-    if not steep:
+    if near:  # else it would press the losses together
         shapes.append(
             {
                 "type": "line",

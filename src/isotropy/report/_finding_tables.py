@@ -17,6 +17,7 @@ _HEADS = {"chance": "by coincidence", "effect": "cost", "p_value": "p", "confirm
 _CLASS_HEADS = {"action": "motions", "title": "group", "chosen": "verdict"}
 _DISCRETE_HEADS = {**_HEADS, "name": "transformation", "holds": "verdict"}
 _CLASS = ("action", "chosen", "title", "dimension", "unknowns", "gap", "exact")
+_SURE = 1e-6  # smaller p-values of a normal approximation say no more
 _DISCRETE = ("name", "holds", "p_value", "effect")
 _SOFT = ("model", "loss", "gain", "error")
 _SOFT_HEADS = {"loss": "mean loss", "gain": "above the soft model", "error": "standard error"}
@@ -74,7 +75,7 @@ def soft_table(finding: Finding) -> str:
         },
     ]
     sure = (
-        f"p = {short_number(comparison.p_value)}" if comparison.p_value >= 1e-6 else "p &lt; 10⁻⁶"
+        f"p = {short_number(comparison.p_value)}" if comparison.p_value >= _SURE else "p &lt; 10⁻⁶"
     )
     return (
         "<h3>A soft model</h3><p>It prefers the symmetry and is not bound to it. All three were "
@@ -126,6 +127,8 @@ def _kind_and_words(key: str, value: Any) -> tuple[str, str]:
         return ("sure" if value == "confirmed" else "not"), str(value)
     if value is None or value != value:
         return "", "–"
+    if key == "p_value" and isinstance(value, float) and value < _SURE:
+        return "number", "< 10⁻⁶"
     if isinstance(value, float):
         return "number", percent(value) if key == "effect" else short_number(value)
     return "long" if len(str(value)) > _LONG else "", str(value)

@@ -68,7 +68,7 @@ def tried_section(found: Findings, plots: Plots) -> Iterator[str]:
         return
     seconds = f" ({found.seconds:.3g} seconds)" if found.seconds else ""
     yield (
-        f"<section><h2>What was tried and rejected{seconds}</h2>"
+        f"<section><h2>What was tried{seconds}</h2>"
         + rejected
         + (f"<ul>{looked}</ul>" if looked else "")
         + (html_table(rows) if rows else "")

@@ -128,6 +128,14 @@ def test_losses_without_spread() -> None:
     assert claim_test(zeros, zeros, zeros).p_value == 1.0
 
 
+def test_an_effect_that_all_rows_agree_on_is_its_own_interval() -> None:
+    for seed in range(20):
+        free = np.random.default_rng(seed).random(120)
+        found = claim_test(free + 777.7, free, free + 1.0, margin=0.05, level=0.05)
+        assert found.effect == pytest.approx(777.7)
+        assert found.interval == pytest.approx((777.7, 777.7), rel=1e-6)
+
+
 def test_groups_count_once() -> None:
     rng = np.random.default_rng(0)
     sym, free, const = losses("spread", 40, rng)

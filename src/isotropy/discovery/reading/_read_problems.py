@@ -145,10 +145,7 @@ def _as_data(x: Any, y: Any, task: Task | None, groups: Any) -> Dataset | Transi
     if found.y is None:
         raise ValueError(f"{found.source}: expected targets, got none")
     if bool((found.y == found.y[:1]).all()):
-        classes = "" if found.task == "regression" else ", of at least two classes"
-        raise ValueError(
-            f"{found.source}: expected targets that vary{classes}, got the same in every row"
-        )
+        raise ValueError(f"{found.source}: expected targets that vary, got the same in every row")
     if found.task == "classification":
         second = int(found.y.bincount().sort(descending=True).values[1])
         fewest = ReadingThresholds.now().fewest_of_class

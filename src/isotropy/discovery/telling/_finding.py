@@ -304,8 +304,12 @@ class Finding:
 
         Args:
             X: Inputs, shape ``(N, n)``, ``(N, n, channels)`` for sequences and sets, or images.
+                Columns of a table with names are taken by name.
             soft: Whether to predict with the soft model; by default where there is one and it
                 predicted the rows held out better than the strict one.
+
+        Returns:
+            Shape ``(N, outputs)``, also of one output, or that of targets with positions.
 
         Raises:
             ValueError: If there is no such model, or the shape is not that of the data.
@@ -318,6 +322,7 @@ class Finding:
         if model is None:
             what = "a soft model" if soft else "a model"
             raise ValueError(f"expected {what} of {self.name!r:.80} to predict with, got none")
+        X = self._by_name(X)
         x = rows_for(model, torch.as_tensor(X if isinstance(X, Tensor) else np.asarray(X)))
         x = self.layout.rows(x)
         width = getattr(model, "in_features", None)
@@ -376,7 +381,17 @@ class Finding:
             >>> shift.move([[1, 2, 3]], [[4, 5, 6]], seed=1)
             (array([[3., 1., 2.]]), array([[6., 4., 5.]]))
         """
-        return self.matrices().moved(x, y, seed=seed)
+        return self.matrices().moved(self._by_name(x), y, seed=seed)
+
+    def _by_name(self, x: Any) -> Any:
+        """The columns of a table in the order in which the search had them."""
+        there, names = [str(name) for name in getattr(x, "columns", ())], self.input_names
+        missing = [name for name in names if name not in there]
+        if not there or len(missing) == len(names):  # no names, or none that would be known
+            return x
+        if missing:
+            raise ValueError(f"expected a column {missing[0]!r:.80}, got a table without it")
+        return np.asarray(x)[:, [there.index(name) for name in names]]
 
     # --- files ----------------------------------------------------------------------------------
 

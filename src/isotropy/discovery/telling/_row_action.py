@@ -16,6 +16,7 @@ from isotropy.groups import LinearMap
 from isotropy.reps import Symmetry
 
 Array = NDArray[np.float64]
+_NO_MATRIX = 1e-6  # share of the largest entry up to which the others are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,13 +103,14 @@ class RowAction:
         """An element at random, on inputs and on outputs; None where these stay.
 
         Of a finite group each is as likely as any other; along each generator of a continuous one
-        it goes by a normal number.
+        it goes by a normal number, times half a turn where the generator turns rows and no more.
         """
         if self.symmetry is not None:
             g = self.symmetry.of.group.sample(1, generator=seed).select(0)
             return self.symmetry.maps(g)
         rng = make_generator(seed)
         t = torch.randn(len(self.generators), generator=rng, dtype=torch.float64).numpy()
+        t *= [_step(generator[:, :-1]) for generator in self.generators]
         flips = torch.randint(2, (len(self.elements),), generator=rng).tolist()
         moved = _flow(self.generators, t)
         stays = self.output_generators is None
@@ -191,6 +193,11 @@ def _of_generators(details: ContinuousDetails) -> RowAction:
     """What was found as generators, with the reflections that hold beside them."""
     rows, outputs = details.rows, details.outputs
     assert rows is not None
+    # however far its centre is, the largest entry of what turns rows is 1
+    largest = np.abs(rows[..., :-1]).max((1, 2))
+    scale = 1 / np.where(largest > _NO_MATRIX * np.abs(rows).max((1, 2)), largest, 1.0)
+    rows = rows * scale[:, None, None]
+    outputs = None if outputs is None else outputs * scale[:, None, None]
     elements = tuple(
         RowMap(_affine(np.array(one["matrix"], dtype=np.float64)))
         for one in details.discrete
@@ -230,6 +237,14 @@ def _affine(matrix: Array) -> Array:
     """[A | b] of A or of [A | b]."""
     wide = matrix.shape[1] > len(matrix)
     return matrix if wide else np.concatenate([matrix, np.zeros((len(matrix), 1))], 1)
+
+
+def _step(matrix: Array) -> float:
+    """How far to go along a generator: half a turn where it only turns, else as far as it says."""
+    values = np.linalg.eigvals(matrix)
+    fastest = float(np.abs(values).max())
+    turns = fastest > 0 and float(np.abs(values.real).max()) < _NO_MATRIX * fastest
+    return np.pi / fastest if turns else 1.0
 
 
 def _square(affine: Array) -> Array:

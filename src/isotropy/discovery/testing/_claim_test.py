@@ -402,6 +402,8 @@ def _limit(p_value: Callable[[float], float], effect: float, step: float) -> flo
     """The first share from the effect on, in the direction of the step, that is rejected."""
     from scipy.optimize import brentq
 
+    if p_value(effect) <= _LIMIT:
+        return effect  # all rows agree on it to the last digits
     for doubling in range(_DOUBLINGS):
         outside = effect + step * 2**doubling
         if p_value(outside) <= _LIMIT:
