@@ -53,14 +53,15 @@ def _gain(best: Finding) -> str:
             f": a model that has it is right in {comparison.strict_accuracy:.1%} of "
             f"{comparison.samples} rows held out, one without in {comparison.free_accuracy:.1%}"
         )
-    if abs(comparison.saved) < _NOTICED:
+    close = abs(comparison.strict - comparison.free) < 2 * comparison.error
+    if abs(comparison.saved) < _NOTICED or (close and comparison.saved > 0):
         return ": a model that has it predicts as well as one without"
     if max(comparison.strict, comparison.free) < _EXACT * comparison.constant:
         return ": models with it and without it predict almost exactly"
     if comparison.saved > 0:
         return f": a model that has it errs {comparison.saved:.0%} less than one without"
     both = f": {comparison.loss} {comparison.strict:.2g} with it, {comparison.free:.2g} without"
-    if abs(comparison.strict - comparison.free) < 2 * comparison.error:
+    if close:
         both += ", too close to tell apart in these rows"
     return both
 
