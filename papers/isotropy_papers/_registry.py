@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from importlib import import_module
 
 from isotropy_papers._experiment import Experiment
@@ -121,7 +122,11 @@ def experiment(id: str) -> Experiment:
         'finzi2023/figure2.5'
     """
     if id not in _MODULES:
-        raise ValueError(f"expected an experiment among {', '.join(ids())}, got {id!r}")
+        near = get_close_matches(id, ids(), 3, 0.3)
+        like = f" such as {' or '.join(near)}" if near else ""
+        raise ValueError(
+            f"expected the id of an experiment{like}, got {id!r}: 'isotropy reproduce' lists all"
+        )
     module = import_module(f"isotropy_papers.{_MODULES[id]}")
     several: dict[str, Experiment] | None = getattr(module, "EXPERIMENTS", None)
     found: Experiment = module.EXPERIMENT if several is None else several[id]

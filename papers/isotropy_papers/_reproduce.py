@@ -29,7 +29,10 @@ def reproduce(
     common: CommonOptions,
     id: Annotated[
         str | None,
-        typer.Argument(metavar="ID", help="A table or figure; without one, all are listed."),
+        typer.Argument(
+            metavar="ID",
+            help="A table or figure, or a paper: its list; without one, all are listed.",
+        ),
     ] = None,
     full: Annotated[
         bool, typer.Option("--full/--quick", help="As published, or in a few minutes.")
@@ -73,10 +76,10 @@ def reproduce(
 ) -> Answer:
     """Run a table or figure of a paper again, ours beside theirs."""
     from isotropy.run import write_json
-    from isotropy_papers import Settings, experiment, ids, listing
+    from isotropy_papers import PAPERS, Settings, experiment, ids, listing
 
-    if id is None:
-        found = listing()
+    if id is None or id in PAPERS:
+        found = [one for one in listing() if id is None or one.paper == id]
         return Answer({"experiments": [one.data() for one in found], "ids": ids()}, _list(found))
     chosen = experiment(id)
     if plot is not None:
@@ -137,7 +140,10 @@ def _list(experiments: "list[Listed]") -> str:
         ).rstrip()
 
     lines = ["Costs are CPU times on one core, unless they say otherwise.", ""]
+    there = {one.paper for one in experiments}
     for paper, title in PAPERS.items():
+        if paper not in there:
+            continue
         lines += [title, "", line(heads)]
         for one, row in zip(experiments, rows, strict=True):
             if one.paper == paper:
