@@ -176,7 +176,7 @@ FIRST = {"options": DiscoverOptions(channels_first=True)}
         (IMAGES[..., :3], CLASSES, {}, r"at least 4 by 4, got \(100, 1, 5, 3\)"),
         (np.ones((100, 5, 5, 4)), CLASSES, {}, r"images that vary, got the same in every row"),
         (np.ones_like(IMAGES), CLASSES, {}, r"images that vary, got the same in every row"),
-        (IMAGES, CLASSES * 0, {}, r"at least two classes, got the same in every row"),
+        (IMAGES, CLASSES * 0, {}, r"expected targets that vary, got the same in every row"),
         (IMAGES, IMAGES[..., :4], {}, r"or images of 5 by 5 as the targets .* got shape"),
         (IMAGES[:50], CLASSES[:50], {}, r"at least 66 samples .* got 50"),
         (IMAGES, None, {}, r"expected targets y beside the inputs, got none"),

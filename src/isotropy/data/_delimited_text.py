@@ -94,7 +94,7 @@ class NumberCells(_Cells):
             row, cell = self._first_odd
             raise ValueError(
                 f"{path}: expected a number in column {self._name!r}, row {row}, got {cell!r}; "
-                "text='drop' leaves columns of text out"
+                "Intake(text='drop') leaves columns of text out"
             )
         if self._gap is not None:
             raise ValueError(f"{path}: {self._gap}; Intake(missing='drop') leaves such rows out")
