@@ -126,7 +126,14 @@ def bounded_json(text: object, what: str, *, finite: bool = True, depth: int = 3
 
 
 def shown(value: object) -> str:
-    r"""A value from a file as an error repeats it: short, and of printable ASCII."""
+    r"""A value from a file as an error repeats it: short, and of printable ASCII.
+
+    Example:
+        >>> print(shown("clear\n" * 20))
+        'clear\nclear\nclear\nclear\nclear\nclear\nclear\nclear\ncle...
+        >>> print(shown([1, "Größe"]), "and", shown([1] * 90))
+        [1, 'Gr\xf6\xdfe'] and a list of 90
+    """
     if isinstance(value, dict):
         return f"an object of {len(value)}"
     if isinstance(value, list | tuple):

@@ -41,6 +41,12 @@ def within(name: str, field: Field, value: Any) -> Any:
 
     Raises:
         Misfit: If the value is not what the field takes.
+
+    Example:
+        >>> within("confirmed", flag, "no")
+        Traceback (most recent call last):
+        ...
+        isotropy._run._json_fields.Misfit: expected true or false as confirmed, got 'no'
     """
     try:
         return field(value)

@@ -241,6 +241,14 @@ def solve_invariant_theory(rep: Rep) -> ContractionBasis:
 
     Raises:
         ValueError: If it is another representation, or memory does not suffice.
+
+    Example:
+        >>> from isotropy.groups import O, SO
+        >>> from isotropy.reps import T
+        >>> solve_invariant_theory(T(3)(SO(3))).dense().squeeze().nonzero().squeeze()  # ε
+        tensor([ 5,  7, 11, 15, 19, 21])
+        >>> solve_invariant_theory(T(8)(O(7)))
+        ContractionBasis(T(8)(O(7)), rank=105, method='invariant-theory')
     """
     return ContractionBasis(rep, [independent(kind) for kind in contraction_patterns(rep)])
 

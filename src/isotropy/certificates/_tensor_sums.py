@@ -23,6 +23,13 @@ class TensorSum:
 
     Raises:
         ValueError: If there are too many terms or copies, none, or a kind is unknown.
+
+    Example:
+        >>> space = TensorSum.parse("2*V+Scalar")
+        >>> space.terms
+        ((2, 'V'), (1, 'Scalar'))
+        >>> print(space, space.rep() == 2 * V + Scalar)
+        2*V+Scalar True
     """
 
     terms: tuple[tuple[int, str], ...]

@@ -74,6 +74,13 @@ class ProjectedLinear(nn.Module):
     with the group. It does not depend on the basis of that space that was found, whose signs and
     rotations differ from one machine to another; coefficients would, and a certificate could not
     travel. The factor gives Π(W) the squared norm of W, on average over random W.
+
+    Example:
+        >>> from isotropy.groups import SO
+        >>> layer = ProjectedLinear(Linear(V, V, SO(3)), None)
+        >>> y = layer(torch.eye(3))  # a multiple of the identity
+        >>> torch.allclose(y, y[0, 0] * torch.eye(3), atol=1e-6)
+        True
     """
 
     def __init__(self, layer: Linear, device: Device) -> None:

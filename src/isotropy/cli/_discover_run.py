@@ -1,4 +1,4 @@
-"""Runs of isotropy discover on one task or several: searched, saved, told in text."""
+"""Runs of isotropy discover on one task or several: searched, saved, set as text."""
 
 from __future__ import annotations
 

@@ -61,6 +61,14 @@ def inner_graph(value: Any) -> str:
 def attribute(value: Any) -> str:
     """The name of a parameter, buffer or constant: names of modules and its own, with dots.
 
+    Example:
+        >>> attribute("layers.0.weight")
+        'layers.0.weight'
+        >>> attribute("layers.__class__")
+        Traceback (most recent call last):
+        ...
+        isotropy.data._json_grammar.Refused: expected the name of a tensor, got 'layers.__class__'
+
     Raises:
         Refused: If it is too long, or a part is no name or means something to PyTorch.
     """

@@ -115,7 +115,14 @@ def _leaves(spec: dict[str, Any]) -> int:
 
 
 def filled(text: str, leaf: Callable[[], Any]) -> Any:
-    """A value that is nested as `parse_tree` returned it, with new leaves."""
+    """A value that is nested as `parse_tree` returned it, with new leaves.
+
+    Example:
+        >>> leaf = {"type": None, "context": None, "children_spec": []}
+        >>> named = {"type": "builtins.dict", "context": '["x"]', "children_spec": [leaf]}
+        >>> filled(parse_tree(json.dumps([1, named])), lambda: 0)
+        {'x': 0}
+    """
     return _filled(json.loads(text)[1], leaf)
 
 

@@ -143,6 +143,14 @@ def holds_transitions(path: str | os.PathLike[str]) -> bool:
 
     Args:
         path: Any file or folder; only an ``.npz`` is opened, and only its list of names is read.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder) / "log.npz"
+        ...     np.savez(path, obs=np.zeros(3), act=np.zeros(3), next_obs=np.zeros(3))
+        ...     holds_transitions(path)
+        True
     """
     path = Path(path).expanduser()
     if path.suffix.lower() != ".npz" or not zipfile.is_zipfile(path):

@@ -118,6 +118,13 @@ class Batches:
         batches: How many batches a pass yields; None likewise.
         device: Where batches go; None for where they are.
         dtype: What floating inputs and targets become; None for what they are.
+
+    Example:
+        >>> batches = batches_of((torch.randn(5, 3), torch.randn(5)), batch_size=2)
+        >>> [len(x) for x, y in batches]
+        [2, 2, 1]
+        >>> len(batches), batches.total, batches.used, batches.scale
+        (3, 5, 5, 1.0)
     """
 
     def __init__(
@@ -213,6 +220,13 @@ def batches_of(
         TypeError: If the data are of another kind.
         ValueError: If there are no targets or no samples, lengths differ, batches are not pairs,
             the data can be iterated once only, or the subset or batch size is out of range.
+
+    Example:
+        >>> from torch.utils.data import DataLoader, TensorDataset
+        >>> rows = TensorDataset(torch.arange(6.0)[:, None], torch.arange(6))
+        >>> few = batches_of(DataLoader(rows, batch_size=2), batch_size=2, subset=3, generator=0)
+        >>> len(few), few.total, few.used, few.scale
+        (2, 6, 3, 2.0)
     """
     if isinstance(batch_size, bool) or not isinstance(batch_size, Integral) or batch_size < 1:
         raise ValueError(f"expected a batch size of at least one, got {batch_size!r}")

@@ -191,6 +191,12 @@ class LearningPlan(LearningOptions):
     Raises:
         TypeError: If the seed is no whole number; or as ``LearningOptions``.
         ValueError: If a value is out of range or unknown.
+
+    Example:
+        >>> LearningPlan(epochs=22).estimates
+        [10, 15, 20]
+        >>> LearningPlan(epochs=10).estimates
+        []
     """
 
     epochs: int = 100

@@ -263,7 +263,14 @@ class _ShuffledRows:
 
 
 def shuffled(data: Any, batch_size: int, generator: torch.Generator) -> Any:
-    """Data as batches that are shuffled; a loader, a stream or a list of batches as it is."""
+    """Data as batches that are shuffled; a loader, a stream or a list of batches as it is.
+
+    Example:
+        >>> x = torch.arange(6.0)
+        >>> loader = shuffled((x, 2 * x), 4, torch.Generator().manual_seed(0))
+        >>> [bool((y == 2 * x).all()) for x, y in loader]
+        [True, True]
+    """
     arrays = whole_arrays(data)
     if arrays is not None:
         return _ShuffledRows(*arrays, ShuffledBatches(len(arrays[0]), batch_size, generator))

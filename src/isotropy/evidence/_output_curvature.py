@@ -23,7 +23,14 @@ _Columns: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def root_count(likelihood: Likelihood, outputs: Tensor) -> int:
-    """How many columns an exact square root of the curvature has."""
+    """How many columns an exact square root of the curvature has.
+
+    Example:
+        >>> root_count(Categorical(), torch.zeros(5, 10))
+        9
+        >>> root_count(Gaussian(), torch.zeros(5, 2, 3))
+        6
+    """
     _check(likelihood, outputs)
     if isinstance(likelihood, Categorical):
         return (outputs.shape[1] - 1) * prod(outputs.shape[2:])
@@ -42,6 +49,13 @@ def root_columns(likelihood: Likelihood, outputs: Tensor) -> Iterator[Tensor]:
     and m is the likeliest class of each sample, so that nothing cancels where p_m is almost one.
     Otherwise there is a column for every entry of the output: a unit vector times √(p(1 − p)),
     or times one for regression, where Λ is meant at noise one.
+
+    Example:
+        >>> logits = torch.randn(7, 3)
+        >>> hessian = sum(v[:, :, None] * v[:, None] for v in root_columns(Categorical(), logits))
+        >>> p = logits.softmax(1)
+        >>> torch.allclose(hessian, torch.diag_embed(p) - p[:, :, None] * p[:, None], atol=1e-6)
+        True
     """
     count = root_count(likelihood, outputs)
     columns = _root(likelihood, outputs)
@@ -61,6 +75,12 @@ def sampled_columns(
     positions too. Each v carries a factor √p(y | f) / √p(y | f) of which only the numerator is
     differentiated: it is one, and makes derivatives in ``outputs`` unbiased although y is drawn.
     They are thus not the derivatives at fixed y.
+
+    Example:
+        >>> logits = torch.zeros(2, 3)
+        >>> (v,) = sampled_columns(Categorical(), logits, generator=0)
+        >>> v.sum(1).abs().max() < 1e-6
+        tensor(True)
     """
     _check(likelihood, outputs)
     scale, rng = 1 / sqrt(_checked(probes)), make_generator(generator, outputs.device)

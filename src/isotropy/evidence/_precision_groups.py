@@ -160,6 +160,12 @@ def prior_lengths(model: nn.Module, names: Collection[str]) -> dict[str, Tensor]
     """The squared lengths c of parameters whose prior is N(0, 1/(δc)), by name.
 
     A sum within a path answers for its own parameters; those that are not here have c = 1.
+
+    Example:
+        >>> strict = nn.Linear(2, 2, bias=False)
+        >>> soft = PathSum({"a": strict}, squared_lengths={"a": {"weight": 3.0}})
+        >>> prior_lengths(soft, ["paths.a.weight"])
+        {'paths.a.weight': tensor(3.)}
     """
     owners = path_groups(model)
     found: dict[str, Tensor] = {}

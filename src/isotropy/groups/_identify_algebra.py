@@ -69,7 +69,17 @@ def identify_algebra(
         ValueError: If the matrices are not square, finite and of one size, or if a bracket of two
             of them is not in their span.
 
-    their span by 7.1e-01
+    Example:
+        >>> boost = [[0.0, 2.0], [0.5, 0.0]]  # preserves x² - 4y²
+        >>> found = identify_algebra([boost])
+        >>> found.expression, found.name
+        ('SO11p', 'so(1,1), metric signature (1,1)')
+        >>> spin = [[[0, 0, 0], [0, 0, -1], [0, 1, 0]], [[0, 0, 1], [0, 0, 0], [-1, 0, 0]]]
+        >>> identify_algebra(spin)
+        Traceback (most recent call last):
+        ...
+        ValueError: expected matrices that span a Lie algebra, got a bracket [A_0, A_1] outside \
+their span by 7.1e-01
     """
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"expected a tolerance between 0 and 1, got {tolerance}")

@@ -54,6 +54,13 @@ def identify_permutations(generators: Sequence[Sequence[int]], n: int) -> Permut
 
     Raises:
         ValueError: n is not positive, or a generator is not a permutation of 0..n-1.
+
+    Example:
+        >>> found = identify_permutations([[2, 1, 0, 3, 4], [0, 3, 2, 4, 1], [0, 4, 2, 3, 1]], 5)
+        >>> found.expression, found.points, found.order
+        ('S(3)+Z(2)', (1, 3, 4, 0, 2), 12)
+        >>> found.name
+        'S(3)+Z(2): symmetric on {1,3,4} and cyclic on {0,2}'
     """
     action = PermutationAction(_as_permutations(generators, n))
     moved = [orbit for orbit in action.orbits if len(orbit) > 1]

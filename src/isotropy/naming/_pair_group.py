@@ -31,6 +31,12 @@ class PairGroup:
         generators: Pairs of permutations.
         inputs: n, the number of positions of the input.
         outputs: m, that of the output.
+
+    Example:
+        >>> turn = np.roll(np.arange(4), 1)
+        >>> group = PairGroup(((turn, turn),), 4, 4)
+        >>> group.order, group.orbits()[0].tolist()
+        (4, [0, 0, 0, 0])
     """
 
     generators: tuple[Pair, ...]

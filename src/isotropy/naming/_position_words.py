@@ -23,7 +23,14 @@ _ANY, _SWAPS = "any permutation", "swaps"
 
 
 def position_words(sets: Sequence[Sequence[int]], count: int, noun: str = "positions") -> str:
-    """Say which of ``count`` positions some sets are."""
+    """Say which of ``count`` positions some sets are.
+
+    Example:
+        >>> position_words([range(10)], 10), position_words([range(0, 6, 2), range(1, 6, 2)], 6)
+        ('all positions', 'even and odd positions')
+        >>> position_words([range(5), range(5, 10)], 10), position_words([[0, 4, 5]], 6)
+        ('positions 0–4 and 5–9', 'positions 0, 4, 5')
+    """
     members = [sorted(places) for places in sets]
     if len(members) == 1 and len(members[0]) == count:
         return f"all {noun}"

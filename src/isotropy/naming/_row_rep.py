@@ -30,6 +30,12 @@ class RowRep(Leaf):
 
     Raises:
         ValueError: If two rows are equal, or an element does not permute the rows.
+
+    Example:
+        >>> from isotropy.groups import D
+        >>> edges = RowRep("Edges", [[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 1]])
+        >>> edges(D(4)).rho([1, 2, 3, 0]).apply(torch.tensor([1.0, 2.0, 3.0, 4.0]))
+        tensor([4., 1., 2., 3.])
     """
 
     def __init__(self, name: str, table: ArrayLike, group: Group | None = None) -> None:

@@ -55,7 +55,15 @@ class GridGroup:
         return torch.rot90(x.flip(-1) if k >= 4 else x, k % 4, (-2, -1))
 
     def turn_slices(self, x: Tensor, k: int) -> Tensor:
-        """Features (*, K, n, n) turned by element k: (kx)(j, p) = x(k⁻¹j, k⁻¹p)."""
+        """Features (*, K, n, n) turned by element k: (kx)(j, p) = x(k⁻¹j, k⁻¹p).
+
+        Example:
+            >>> x = torch.randn(2, 3, 4, 5, 5)
+            >>> group = GridGroup("p4")
+            >>> y = group.turn_slices(x, 1)
+            >>> torch.equal(y[:, :, 1], group.turn(x[:, :, 0], 1))
+            True
+        """
         return self.turn(x[..., self.quotients()[k].to(x.device), :, :], k)
 
     def quotients(self) -> Tensor:
@@ -71,7 +79,14 @@ class GridGroup:
         return sign * (turns - turns[:, None]) % 4 + 4 * ((flipped + flipped[:, None]) % 2)
 
     def places(self, size: int) -> Tensor:
-        """Where each place of a turned kernel is in the kernel, shape (K, size²)."""
+        """Where each place of a turned kernel is in the kernel, shape (K, size²).
+
+        Example:
+            >>> kernel, group = torch.randn(3, 3), GridGroup("p4")
+            >>> turned = kernel.flatten()[group.places(3)[1]]
+            >>> torch.equal(turned.reshape(3, 3), group.turn(kernel, 1))
+            True
+        """
         grid = torch.arange(size * size).reshape(size, size)
         return torch.stack([self.turn(grid, k).flatten() for k in range(self.order)])
 

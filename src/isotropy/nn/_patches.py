@@ -43,6 +43,14 @@ def patches(
     Raises:
         ValueError: If the settings are not one for each spatial axis, or the padded map is smaller
             than the kernel.
+
+    Example:
+        >>> import torch
+        >>> x, weight = torch.randn(2, 3, 5, 5), torch.randn(4, 3, 3, 3)
+        >>> y = patches(x, (3, 3), stride=(2, 2)) @ weight.flatten(1).T
+        >>> expected = functional.conv2d(x, weight, stride=2)
+        >>> torch.allclose(y, expected.flatten(2).mT, atol=1e-5)
+        True
     """
     axes = x.ndim - 2
     stride = stride or (1,) * axes
@@ -98,7 +106,14 @@ def _wraps_once(x: Tensor, padding: Sequence[tuple[int, int]]) -> bool:
 
 
 def every(x: Tensor, steps: Sequence[int]) -> Tensor:
-    """A view of every ``steps``-th entry of ``x`` along its last axes."""
+    """A view of every ``steps``-th entry of ``x`` along its last axes.
+
+    Example:
+        >>> import torch
+        >>> every(torch.arange(10).reshape(2, 5), [2])
+        tensor([[0, 2, 4],
+                [5, 7, 9]])
+    """
     whole = (slice(None),) * (x.ndim - len(steps))
     return x[whole + tuple(slice(None, None, step) for step in steps)]
 
@@ -123,6 +138,12 @@ def circular_gram(
     Returns:
         Shape (channels · K, channels · K), in the order of the columns of ``patches``; with more
         than one group (groups, channels / groups · K, channels / groups · K).
+
+    Example:
+        >>> x = torch.randn(2, 3, 5, 5)
+        >>> a = patches(x, (3, 3), padding=[(1, 1), (1, 1)], padding_mode="circular").flatten(0, 1)
+        >>> torch.allclose(circular_gram(x, (3, 3)), a.T @ a, atol=1e-4)
+        True
     """
     samples, channels = x.shape[0], x.shape[1] // groups
     sizes = x.shape[2:]
@@ -153,6 +174,13 @@ def zero_padded_gram(
     Over all positions where a patch meets the map at all, this is the sum on a torus so much larger
     that nothing meets itself. The positions among them that the convolution leaves out are a thin
     frame, whose patches are then taken away.
+
+    Example:
+        >>> x = torch.randn(2, 3, 5, 5)
+        >>> a = patches(x, (3, 3), padding=[(1, 1), (0, 2)]).flatten(0, 1)
+        >>> gram = zero_padded_gram(x, (3, 3), padding=[(1, 1), (0, 2)])
+        >>> torch.allclose(gram, a.T @ a, atol=1e-4)
+        True
     """
     if x.dtype in (torch.float16, torch.bfloat16):
         x = x.float()

@@ -38,7 +38,14 @@ _KEY = "<span class='plus'>orange</span> is positive, <span class='minus'>blue</
 
 
 def generator_pictures(finding: Finding, plots: Plots | None = None) -> str:
-    """The generators as heat maps with captions, as HTML; nothing where there are none."""
+    """The generators as heat maps with captions, as HTML; nothing where there are none.
+
+    Example:
+        >>> from isotropy.discovery import Finding
+        >>> turn = Finding.of("SO(2)", "SO(2)", generators=[[[0, -1], [1, 0]]])
+        >>> "rotates x0 into x1" in generator_pictures(turn)
+        True
+    """
     details = finding.details
     if not isinstance(details, ContinuousDetails) or details.generators is None:
         return ""
@@ -76,7 +83,14 @@ def generator_pictures(finding: Finding, plots: Plots | None = None) -> str:
 
 
 def metric_picture(finding: Finding, plots: Plots | None = None) -> str:
-    """The invariant metric as a heat map with its signs, as HTML; nothing where there is none."""
+    """The invariant metric as a heat map with its signs, as HTML; nothing where there is none.
+
+    Example:
+        >>> from isotropy.discovery import Finding
+        >>> boost = Finding.of("SO(1,1)", "SO(1,1)", metric=[[1, 0], [0, -1]])
+        >>> "Signs (+, −). x0² − x1² stays the same." in metric_picture(boost)
+        True
+    """
     details = finding.details
     if not isinstance(details, ContinuousDetails) or details.metric is None:
         return ""

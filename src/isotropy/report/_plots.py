@@ -64,7 +64,16 @@ _SCRIPT = """
 
 @dataclass
 class Plots:
-    """The plots of one page, in the order in which they were added."""
+    """The plots of one page, in the order in which they were added.
+
+    Example:
+        >>> plots = Plots()
+        >>> figure = {"data": [{"type": "bar", "x": [1, 2], "y": [3, 4]}], "layout": {}}
+        >>> plots.add(figure, "two bars", 200)[:42]
+        "<div class='plot' id='plot-1' role='img' a"
+        >>> len(plots.figures)
+        1
+    """
 
     figures: dict[str, Mapping[str, Any]] = field(default_factory=dict)
 

@@ -73,6 +73,14 @@ def in_words(matrix: ArrayLike, names: Sequence[str], affine: bool = False) -> s
         matrix: A, of shape (d, d).
         names: Those of the d coordinates.
         affine: Whether the last coordinate is always 1, and the last column a translation.
+
+    Example:
+        >>> in_words([[0, -1], [1, 0]], ["px", "py"])
+        'rotates px into py'
+        >>> in_words([[0, 1], [1, 0]], ["E", "px"])
+        'boost mixing E and px'
+        >>> in_words([[0, 2], [0, 0]], ["x", "1"], affine=True)
+        'adds to x'
     """
     a = without_rounding(np.asarray(matrix, dtype=np.float64))
     names = [short_name(name) for name in names]

@@ -72,6 +72,16 @@ class EntryLayout:
 
     Raises:
         ValueError: If two parts have one name or one place, or places are left free.
+
+    Example:
+        >>> from isotropy.rl import hinge, mirror, scalar
+        >>> layout = EntryLayout(
+        ...     [scalar("height"), hinge("left knee", "y"), hinge("right knee", "y")]
+        ... )
+        >>> layout.matrix(mirror("y"))
+        tensor([[1., 0., 0.],
+                [0., 0., 1.],
+                [0., 1., 0.]], dtype=torch.float64)
     """
 
     parts: tuple[Part, ...]

@@ -84,6 +84,17 @@ class EquivariantScaler(nn.Module):
 
     Raises:
         ValueError: If it does not act by orthogonal matrices.
+
+    Example:
+        >>> from isotropy.groups import Z
+        >>> from isotropy.reps import Pseudoscalar, V
+        >>> scaler = EquivariantScaler((Pseudoscalar + V)(Z(2)))
+        >>> x = torch.tensor([[2.0, 0.0, 1.0], [2.0, 2.0, 1.0]])
+        >>> _ = scaler.fit(x)
+        >>> print(*(round(value, 3) for value in scaler.mean.tolist()))
+        0.0 1.0 1.0
+        >>> torch.allclose(scaler.inverse(scaler.transform(x)), x, atol=1e-6)
+        True
     """
 
     mean: Tensor

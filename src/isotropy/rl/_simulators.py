@@ -268,6 +268,13 @@ def simulator(env: Any, set_state: SetState | None = None) -> Simulator:
 
     Raises:
         ValueError: If there is no way to set its state.
+
+    Example:
+        >>> from isotropy.rl._known_environments import make_environment
+        >>> swimmer = simulator(make_environment("Swimmer-v5"))
+        >>> swimmer.put(swimmer.of_observation(np.arange(8.0)))
+        >>> swimmer.state()[:4]
+        array([0., 0., 0., 1.])
     """
     if set_state is not None:
         return Simulator(env, set_state)

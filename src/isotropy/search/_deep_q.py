@@ -141,6 +141,12 @@ def published_reward(points: float) -> float:
 
     Returns:
         A finite number, of the sign of ``points`` and growing with it.
+
+    Example:
+        >>> round(published_reward(1.0), 4)
+        2.7183
+        >>> f"{published_reward(-45.0):.1e}"
+        '-1.6e+21'
     """
     held = min(max(points, -_LARGEST_REWARD), _LARGEST_REWARD)
     return held * exp(abs(held))

@@ -29,7 +29,15 @@ WEIGHTS = Table(
 
 
 def clock(engine: sqlalchemy.Engine) -> sqlalchemy.ColumnElement[float]:
-    """The database's own clock in seconds, for the clocks of workers need not agree."""
+    """The database's own clock in seconds, for the clocks of workers need not agree.
+
+    Example:
+        >>> engine = sqlalchemy.create_engine("sqlite://")
+        >>> with engine.connect() as connection:
+        ...     connection.scalar(sqlalchemy.select(clock(engine))) > 1.7e9
+        True
+        >>> engine.dispose()
+    """
     if engine.dialect.name == "postgresql":
         now = "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
     else:

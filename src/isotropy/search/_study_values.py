@@ -18,6 +18,12 @@ def whole(value: object, what: str, least: int = 0) -> int:
 
     Raises:
         ValueError: If it is something else.
+
+    Example:
+        >>> whole(-1, "a trial's number")
+        Traceback (most recent call last):
+        ...
+        ValueError: expected a trial's number from 0 to 2147483647, got -1
     """
     if type(value) is not int or not least <= value <= LARGEST:
         raise ValueError(f"expected {what} from {least} to {LARGEST}, got {shown(value)}")

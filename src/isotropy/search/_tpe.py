@@ -32,6 +32,14 @@ class TPE:
 
     Raises:
         ValueError: If there is no try.
+
+    Example:
+        >>> space = SearchSpace((1, 8, 8), ("horizontal flip", "vertical flip"), ((4,),))
+        >>> search, scores = TPE(space, seed=0), {}
+        >>> while (proposal := search.propose(scores, ())) is not None:
+        ...     scores[proposal] = 0.5
+        >>> len(scores)
+        4
     """
 
     keeps_weights = False

@@ -42,6 +42,13 @@ class Claims:
         engine: Of the database.
         study: The mark of the study.
         grace: Seconds after which a claim of this worker that was not renewed is anybody's.
+
+    Example:
+        >>> from isotropy.search._database import opened
+        >>> with opened(None) as database:
+        ...     mine, other = (Claims(database.engine, "a study", grace=60.0) for _ in range(2))
+        ...     mine.claim("rotation/0"), other.claim("rotation/0</0"), mine.running()
+        (True, False, ['rotation/0'])
     """
 
     engine: sqlalchemy.Engine

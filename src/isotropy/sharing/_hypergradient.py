@@ -33,6 +33,13 @@ def inverse_hvp_neumann(
 
     Raises:
         ValueError: If a number is not positive.
+
+    Example:
+        >>> halved = inverse_hvp_neumann(
+        ...     lambda u: {"w": 2 * u["w"]}, {"w": torch.ones(1, 3)}, terms=50, step=0.3
+        ... )
+        >>> halved["w"]
+        tensor([[0.5000, 0.5000, 0.5000]])
     """
     if terms < 1:
         raise ValueError(f"expected at least 1 term, got {terms}")
@@ -135,6 +142,17 @@ def hypergradient(
 
     Returns:
         The gradient, one tensor for each choice, and the upper losses.
+
+    Example:
+        >>> gradient, loss = hypergradient(
+        ...     lambda w, a: (w["w"] - a["a"] ** 2).square().sum(1),  # so w* = a²
+        ...     lambda w, a: (w["w"] - 1).square().sum(1),
+        ...     {"w": torch.tensor([[9.0]])},
+        ...     {"a": torch.tensor([[3.0]])},
+        ...     inverse=inverse_hvp_cg,
+        ... )
+        >>> gradient["a"], loss  # 2 (a² − 1) 2a
+        (tensor([[96.]]), tensor([64.]))
     """
     solve = inverse_hvp_neumann if inverse is None else inverse
     weights = {name: value.detach().requires_grad_() for name, value in weights.items()}

@@ -45,6 +45,25 @@ class PartitionScores:
         seed: Of the starting weights.
         generator: Draws folds and mini-batches.
         progress: Called now and then.
+
+    Example:
+        >>> from isotropy._run import generator
+        >>> x = torch.randn(60, 3, generator=generator(0))
+        >>> y = x @ torch.tensor([[1.0], [1.0], [-1.0]])
+        >>> scores = PartitionScores(
+        ...     SharedModule(torch.nn.Linear(3, 1), {"weight": 1}, "squared"),
+        ...     x,
+        ...     y,
+        ...     folds=2,
+        ...     options=FitOptions(steps=100, rate=0.1),
+        ...     generator=generator(0),
+        ... )
+        >>> apart, right, together = np.array([0, 1, 2]), np.array([0, 0, 1]), np.array([0, 0, 0])
+        >>> scores.weigh([apart, right, together])
+        >>> scores.worse(together, than=right)
+        True
+        >>> scores.chosen([apart, right, together])
+        array([0, 0, 1])
     """
 
     def __init__(

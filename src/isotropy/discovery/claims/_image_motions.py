@@ -28,6 +28,12 @@ def point_group(names: Collection[str]) -> tuple[Element, ...]:
 
     Raises:
         ValueError: If a name is unknown.
+
+    Example:
+        >>> point_group(["left-right"])
+        ((False, 0), (True, 0))
+        >>> len(point_group(["turn", "left-right"]))
+        8
     """
     unknown = set(names) - set(_GENERATORS)
     if unknown:

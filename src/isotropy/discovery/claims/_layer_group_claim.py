@@ -115,6 +115,16 @@ class LayerGroupClaim(Claim):
         rivals: Sets whose networks it is held against.
         classes: How many there are.
         layout: How images are laid out.
+
+    Example:
+        >>> space = SearchSpace((1, 8, 8), (), ((8, 8),))
+        >>> claim = LayerGroupClaim(
+        ...     space, space.network(space.state("rotation", "horizontal flip"))
+        ... )
+        >>> claim.statement.name
+        'layers that commute with rotation and horizontal flip'
+        >>> claim.statement.order
+        8
     """
 
     of_network: ClassVar[bool] = True

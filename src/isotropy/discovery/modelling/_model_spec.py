@@ -104,7 +104,15 @@ def model_spec(value: Any) -> dict[str, Any]:
     Raises:
         Misfit: If it names no such model, or something in it is not of its type and size.
 
-    got 1000000000
+    Example:
+        >>> spec = {"kind": "mlp", "inputs": 3, "outputs": 1, "channels": 8, "layers": 2}
+        >>> model_spec(spec) == spec
+        True
+        >>> model_spec({**spec, "layers": 10**9})
+        Traceback (most recent call last):
+        ...
+        isotropy._run._json_fields.Misfit: expected a whole number from 1 to 8 as layers, \
+got 1000000000
     """
     return _described(value, ())
 

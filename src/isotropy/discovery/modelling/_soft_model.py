@@ -65,6 +65,17 @@ def fit_soft_model(
 
     Raises:
         ValueError: If there is no variance to choose from, or one is not positive.
+
+    Example:
+        >>> from isotropy.discovery.modelling._symmetric_model import fit_symmetric_model
+        >>> from isotropy.groups import S
+        >>> from isotropy.reps import Scalar, Symmetry, V
+        >>> x = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
+        >>> y = x @ torch.tensor([[1.0], [1.0], [1.5]])
+        >>> fitted = fit_symmetric_model(Symmetry(S(3), V, Scalar), x, y, "regression", linear=True)
+        >>> soft, spec = fit_soft_model(*fitted, x, y, "regression")
+        >>> bool((soft(x) - y).abs().max() < 1e-3), spec["model"]["kind"]
+        (True, 'soft')
     """
     limits, inner = ModellingThresholds.now(), spec["model"]
     linear = inner["kind"] == "linear"
@@ -127,6 +138,13 @@ def compare_soft(
 
     Raises:
         ValueError: If the lengths differ, or a loss is not finite.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> soft = rng.normal(size=200) ** 2
+        >>> found = compare_soft(soft, 2 * soft, 3 * soft)
+        >>> found.p_value < 1e-6, round(found.strict / found.soft, 3)
+        (True, 2.0)
     """
     given: dict[str, ArrayLike] = {"soft": soft, "strict": strict, "free": free}
     for k, rival in enumerate(np.asarray(rivals, dtype=np.float64)):

@@ -300,6 +300,13 @@ def build_model(
 
     Raises:
         ValueError: If the description names no such model.
+
+    Example:
+        >>> model = build_model(
+        ...     {"kind": "mlp", "inputs": 3, "outputs": 1, "channels": 8, "layers": 1}
+        ... )
+        >>> model(torch.zeros(2, 3)).shape
+        torch.Size([2, 1])
     """
     kind, arguments = _read(spec)
     if "model" in arguments:

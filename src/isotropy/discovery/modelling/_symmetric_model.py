@@ -60,6 +60,17 @@ def fit_symmetric_model(
     Returns:
         The model, in units of the data and in evaluation mode, and the description that
         ``build_model`` makes its like from.
+
+    Example:
+        >>> from isotropy.groups import S
+        >>> from isotropy.reps import Scalar, V
+        >>> x = torch.randn(100, 3, generator=torch.Generator().manual_seed(0))
+        >>> symmetry = Symmetry(S(3), V, Scalar)
+        >>> model, spec = fit_symmetric_model(
+        ...     symmetry, x, x.sum(1, keepdim=True), "regression", linear=True
+        ... )
+        >>> bool((model(x) - x.sum(1, keepdim=True)).abs().max() < 1e-4)
+        True
     """
     limits = ModellingThresholds.now()
     inner: dict[str, Any] = {"kind": "linear"}

@@ -40,6 +40,12 @@ class FreePredictor:
             classes.
         constant: The best constant prediction, shape ``(k,)``.
         unexplained: The held-out loss as a share of the constant's.
+
+    Example:
+        >>> x = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+        >>> fitted = fit_free_predictor(x, x[:, :1] * x[:, 1:2], "regression")
+        >>> fitted.kind, fitted.unexplained < 1e-4
+        ('quadratic', True)
     """
 
     kind: str

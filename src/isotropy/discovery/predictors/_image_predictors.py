@@ -73,6 +73,14 @@ def rivals(
 
     Returns:
         The rivals, each once, the best first.
+
+    Example:
+        >>> free = FittedPredictor("free", nn.Identity(), 0.9)
+        >>> shifts = FittedPredictor("conv", nn.Identity(), 0.1, frozenset({"up", "across"}), 4)
+        >>> [rival.kind for rival in rivals([free, shifts], frozenset({"turn"}))]
+        ['conv']
+        >>> [rival.kind for rival in rivals([free, shifts], frozenset({"turn", "up"}))]
+        ['conv', 'free']
     """
     chosen = set()
     for part in sorted(parts):

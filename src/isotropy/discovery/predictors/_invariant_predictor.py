@@ -39,7 +39,14 @@ class InvariantFeatures:
     action: UsualAction
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Products of all pairs of blocks, or distances with shifts, and the other columns."""
+        """Products of all pairs of blocks, or distances with shifts, and the other columns.
+
+        Example:
+            >>> blocks = ColumnBlocks(((0, 1), (2, 3)), ("x", "y"), (), "given")
+            >>> of = InvariantFeatures(blocks, UsualAction((1, 1)))
+            >>> of(torch.tensor([[3.0, 4.0, 1.0, 0.0]]))
+            tensor([[5., 3., 1.]])
+        """
         vectors = x[:, torch.tensor(self.blocks.columns)]
         metric = torch.tensor(self.action.signs, dtype=x.dtype)
         i, j = torch.triu_indices(self.blocks.k, self.blocks.k, int(self.action.shifts))

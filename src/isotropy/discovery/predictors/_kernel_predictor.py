@@ -62,6 +62,12 @@ def choose_kernel(x: Tensor, y: Tensor, channels: int = 1) -> KernelChoice:
         x: Standardised inputs, shape ``(N, channels·n)``, channel by channel.
         y: Targets without their mean, shape ``(N, k)``; classes as indicators.
         channels: Columns at each position.
+
+    Example:
+        >>> x = torch.randn(200, 6, generator=torch.Generator().manual_seed(0)).double()
+        >>> y = x.abs().sum(1, keepdim=True)
+        >>> choose_kernel(x, y - y.mean()).family
+        'sums'
     """
     limits = PredictorThresholds.now()
     x, y = x[: limits.kernel_chosen_on], y[: limits.kernel_chosen_on]
@@ -93,6 +99,13 @@ def fit_kernel(
 
     Returns:
         From inputs to values, or logits; differentiable.
+
+    Example:
+        >>> x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0)).double()
+        >>> y = x.sin().sum(1, keepdim=True)
+        >>> choice = KernelChoice("sums", 1, 2.0, 1e-6, 0.0)
+        >>> bool((fit_kernel(x, y, choice)(x[:5]) - y[:5]).abs().max() < 0.01)
+        True
     """
     limits, sums = PredictorThresholds.now(), choice.family == "sums"
     most = _most_rows(x.shape[1] // channels) if sums else limits.kernel_rows

@@ -116,6 +116,12 @@ def fit_smooth(
             degrees explain no more than one does.
         networks: Whether networks are tried at all.
         seed: Of the halves and the network.
+
+    Example:
+        >>> x = torch.randn(300, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+        >>> fit = fit_smooth(x, x.square().sum(1, keepdim=True).sqrt())
+        >>> fit.kind, fit.is_exact
+        ('a polynomial of degree 2 whose square root is y', True)
     """
     limits, rng = PredictorThresholds.now(), make_generator(seed)
     x = x.double()

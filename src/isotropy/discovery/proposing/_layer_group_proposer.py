@@ -126,6 +126,15 @@ class SearchProgress:
         child: Trains networks.
         tell: Whom to tell.
         best: Accuracy and state of the best child that was trained before, if there is one.
+
+    Example:
+        >>> steps = []
+        >>> progress = SearchProgress(lambda state, **options: Trained(0.75, 10, 1), steps.append)
+        >>> progress.step(Step(0, 5, "no group"))
+        >>> trained = progress(State(("rotation",)), seed=0)
+        >>> progress.step(Step(1, 5, "rotation"))
+        >>> steps[-1]
+        Step(done=1, total=5, message='1 of 5 children, best so far 75.0%: rotation')
     """
 
     def __init__(self, child: Child, tell: Tell, best: tuple[float, State] | None = None) -> None:
@@ -196,7 +205,12 @@ def group_space(image: tuple[int, int, int], names: Sequence[str] = ()) -> Searc
     Raises:
         ValueError: If the image is too large, a name is unknown, or a transformation does not act.
 
-    'vertical translation')
+    Example:
+        >>> group_space((1, 28, 28)).hidden, len(group_space((1, 28, 28)).groups)
+        (((20, 20),), 12)
+        >>> group_space((1, 5, 5)).groups
+        ('rotation', 'horizontal flip', 'vertical flip', 'horizontal translation', \
+'vertical translation')
     """
     limits, (channels, height, width) = ProposingThresholds.now(), image
     side, numbers = limits.largest_grid, channels * height * width

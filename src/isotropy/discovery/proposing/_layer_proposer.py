@@ -47,6 +47,13 @@ class LearnedLayers:
         grid: Height and width of the maps that the first layer sees.
         table: A row of plain values for each layer: maps, type, the share of each path, and as
             ``history`` these shares at every estimate of the evidence.
+
+    Example:
+        >>> [claim.depth for claim in LearnedLayers("group_conv", 4, (8, 8)).claims(within=2)]
+        [2, 1]
+        >>> claims = LearnedLayers("conv", 3, (8, 8)).claims()
+        >>> [claim.statement.name for claim in claims][:2]
+        ['translation in layers 0–2', 'translation in layers 0–1']
     """
 
     path: ImagePath

@@ -275,7 +275,16 @@ class Match:
 
 
 def matches(coefficients: Coefficients, unsigned: int = 0) -> list[Match]:
-    """Signed permutations other than the identity, those that keep the coefficients best first."""
+    """Signed permutations other than the identity, those that keep the coefficients best first.
+
+    Example:
+        >>> linear = np.array([[0.0, 1.0, 0.5, 0.1], [1.0, 0.0, 0.1, 0.5]])
+        >>> zeros = np.zeros(2), np.zeros((2, 4, 4))
+        >>> anywhere = np.kron(np.eye(2), np.ones((2, 2))) > 0
+        >>> given = Coefficients(np.zeros(4), zeros[0], linear, zeros[1], anywhere)
+        >>> sorted(match.element.index for match in matches(given) if match.change < 1e-9)[-1]
+        (1, 0, 3, 2)
+    """
     found: dict[SignedPermutation, float] = {}
     signs_alone = replace(coefficients, compatible=np.eye(len(coefficients.mean), dtype=bool))
     for given in (signs_alone, coefficients):

@@ -119,11 +119,20 @@ class ImageData(RowsWithTargets):
         x: Pixels, channel by channel and row by row, float32 of shape (N, channels·h·w).
         y: Classes from 0 on, shape (N,); or numbers, float32 of shape (N, outputs), which are
             pixels in the same order where targets are images.
-        task: What the targets are.
-        groups: Which rows belong together, or None.
         shape: How images were given.
         classes: How many there are; 0 where targets are numbers.
+        groups: Which rows belong together, or None.
+        task: What the targets are.
         target: How targets were given, where they are images.
+
+    Example:
+        >>> from isotropy.data import load
+        >>> data = ImageData.of(load((np.random.rand(90, 1, 5, 6), np.arange(90) % 3)))
+        >>> tuple(data.x.shape), data.image, data.classes
+        ((90, 30), (1, 5, 6), 3)
+        >>> filtered = ImageData.of(load((np.random.rand(90, 5, 6), np.random.rand(90, 5, 6))))
+        >>> filtered.outputs, filtered.target.sizes
+        (30, (1, 5, 6))
     """
 
     shape: ImageShape

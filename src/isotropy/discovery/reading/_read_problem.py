@@ -49,6 +49,15 @@ def three_way_split(
 
     Raises:
         ValueError: If there are too few samples or groups; the sentence says how many are needed.
+
+    Example:
+        >>> find, fit, confirm = three_way_split(100)
+        >>> len(find), len(fit), len(confirm)
+        (40, 30, 30)
+        >>> three_way_split(30)
+        Traceback (most recent call last):
+        ...
+        ValueError: expected at least 66 samples to find, fit and confirm on, got 30
     """
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"expected a number of samples, got {n!r}")
@@ -104,6 +113,13 @@ class Problem:
         seen: ``find`` and ``fitted`` together, to which models are fitted.
         methods: What is looked for in them.
         share: Of the level, where the same rows are looked at as data of another kind, too.
+
+    Example:
+        >>> from isotropy.data import load
+        >>> data = TaskData.of(load((np.random.rand(100, 3), np.arange(100.0))))
+        >>> problem = Problem.of(data, "vectors")
+        >>> [len(part.x) for part in (problem.find, problem.fitted, problem.outside)]
+        [40, 30, 30]
     """
 
     kind: Kind

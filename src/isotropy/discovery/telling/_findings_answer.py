@@ -17,7 +17,16 @@ _EXACT = 1e-3  # share of what there is to learn that a model leaves which has l
 
 
 def answer(found: Findings) -> str:
-    """The best finding, how sure it is and what its model gains; or that there is none."""
+    """The best finding, how sure it is and what its model gains; or that there is none.
+
+    Example:
+        >>> from isotropy.discovery import Finding, Findings
+        >>> finding = Finding.of("Z(12), cyclic shift", "Z(12)", confirmed=True, p_value=1e-9)
+        >>> answer(Findings([finding]))
+        'Z(12), cyclic shift (p < 1e-06).'
+        >>> answer(Findings())
+        'No symmetry was found.'
+    """
     best = found.best
     if best is None:
         words = "No symmetry was found"

@@ -38,6 +38,14 @@ class Bench:
         with_networks: Whether networks with a symmetry may be trained to tell groups apart.
         is_wide: Whether the margin is that of symmetries that are worth a soft model.
         found: What is worked out once for several claims.
+
+    Example:
+        >>> import numpy as np
+        >>> from isotropy.data import load
+        >>> x = np.random.default_rng(0).normal(size=(200, 2))
+        >>> bench = Bench(Problem.of(TaskData.of(load((x, x.sum(1)))), "vectors"), 0.05, 0.05)
+        >>> bench.free.kind
+        'linear'
     """
 
     problem: Problem

@@ -197,6 +197,13 @@ def group_average(
 
     Raises:
         ValueError: If the group is not compact, or a width does not fit.
+
+    Example:
+        >>> from isotropy.groups import S
+        >>> from isotropy.reps import Scalar, V
+        >>> symmetry = Symmetry(S(3), V, Scalar)
+        >>> group_average(lambda x: x[:, :1], symmetry, torch.tensor([[1.0, 2.0, 6.0]]))
+        tensor([[3.]])
     """
     # a function that holds the module: its mode is not to follow that of the average
     average = Symmetrised(

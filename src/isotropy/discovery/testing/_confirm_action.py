@@ -189,6 +189,13 @@ def cost_of_average(
 
     Raises:
         ValueError: If shapes do not fit, or there are fewer than 20 samples or groups.
+
+    Example:
+        >>> rng = torch.Generator().manual_seed(0)
+        >>> even, odd, error = torch.randn(3, 500, 1, generator=rng)
+        >>> y = even + 0.3 * odd  # the odd part is 8 % of the variance
+        >>> cost_of_average(y + 0.3 * error, even[None], y, constant=torch.zeros(1)).confirmed
+        False
     """
     y, flat = targets_and_constant(free, y, constant, loss)
     if averaged.ndim != free.ndim + 1 or averaged.shape[1:] != free.shape:
@@ -288,6 +295,17 @@ def confirm_discrete(
 
     Raises:
         ValueError: If shapes do not fit, or a number is not finite.
+
+    Example:
+        >>> x = torch.randn(300, 2, generator=torch.Generator().manual_seed(0)).double()
+        >>> predict = lambda x: (x[:, :1] + 1) ** 2 + x[:, 1:] ** 2
+        >>> flips = [DiscreteCandidate(c, torch.eye(2)) for c in "ab"]
+        >>> flips[0].matrix[0, 0] = flips[1].matrix[1, 1] = -1
+        >>> found = confirm_discrete(
+        ...     predict, x, predict(x), flips, support=DataSupport(x), constant=torch.tensor([3.0])
+        ... )
+        >>> [action.test.confirmed for _, action in found]
+        [False, True]
     """
     options = options or ConfirmOptions()
     x, y = torch.as_tensor(x), torch.as_tensor(y)

@@ -61,6 +61,17 @@ def distinguishability(
         motions: How they may be moved.
         seed: Of motions and networks.
         wherever: Whether to ask a network as well that sees things wherever they are.
+
+    Example:
+        >>> from isotropy.discovery.claims._image_motions import usual_motions
+        >>> x = np.random.default_rng(0).normal(size=(400, 6, 6))
+        >>> noise, bright = (
+        ...     ImageData.of(load((images, np.arange(400) % 2)))
+        ...     for images in (x, x + 3 * np.eye(6))
+        ... )
+        >>> mirror = usual_motions(noise)[3]
+        >>> distinguishability(noise, mirror, 0) < 0.6, distinguishability(bright, mirror, 0) > 0.7
+        (True, True)
     """
     some = data.at_most(PredictorThresholds.now().distinguished_rows, seed).x
     rng = make_generator(seed)

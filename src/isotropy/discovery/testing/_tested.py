@@ -121,6 +121,14 @@ def joint_p_values(tests: Sequence[ClaimTest]) -> Floats:
 
     with R the correlations of the tests' values over rows. Tests of other rows than most are added
     up, as in Holm's correction, which is never less than this.
+
+    Example:
+        >>> from isotropy.discovery.testing._claim_test import claim_test
+        >>> rng = np.random.default_rng(0)
+        >>> cost, zero = rng.normal(1.0, 5.0, size=400), np.zeros(400)
+        >>> test = claim_test(cost, zero, zero + 30.0)
+        >>> bool(joint_p_values([test, test]).max() < 1.1 * test.p_value)  # Holm's are twice that
+        True
     """
     p = np.array([test.p_value for test in tests], dtype=np.float64)
     together = _together(tests)

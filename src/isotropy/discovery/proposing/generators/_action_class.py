@@ -102,6 +102,12 @@ def action_class(
 
     Raises:
         ValueError: If the output's width does not fit.
+
+    Example:
+        >>> action_class(((0, 1, 2), (3, 4, 5)), 6, affine=False).unknowns
+        9
+        >>> action_class(((0, 1, 2, 3),), 4, affine=False, symplectic=True).unknowns
+        10
     """
     d = len(columns[0])
     units = [(i, j) for i in range(d) for j in range(d + affine)]

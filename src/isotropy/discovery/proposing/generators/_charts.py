@@ -143,7 +143,14 @@ def _in_order(rows: Array) -> Array:
 
 
 def combination_text(row: Array, names: tuple[str, ...]) -> str:
-    """A combination of columns in words: "E1 + E2", "x0 − 0.5·x3"."""
+    """A combination of columns in words: "E1 + E2", "x0 − 0.5·x3".
+
+    Example:
+        >>> combination_text(np.array([1.0, -1.0, 0.5]), ("a", "b", "c"))
+        'a − b + 0.5·c'
+        >>> combination_text(np.array([1.0, 1e-9]), ("a", "b"))
+        'a'
+    """
     text, dust = "", 1e-6 * float(np.abs(row).max(initial=0.0))
     for value, name in zip(row, names, strict=True):
         if abs(value) <= dust:

@@ -176,6 +176,13 @@ def blocks_from_names(names: Sequence[str]) -> list[ColumnBlocks]:
 
     Returns:
         At most four ways to see blocks of at least two columns, the most plausible first.
+
+    Example:
+        >>> names = ["m1", "x1", "y1", "z1", "m2", "x2", "y2", "z2"]
+        >>> for blocks in blocks_from_names(names):
+        ...     print(blocks.columns, blocks.coordinates, blocks.rest)
+        ((1, 2, 3), (5, 6, 7)) ('x', 'y', 'z') (0, 4)
+        ((0, 1, 2, 3), (4, 5, 6, 7)) ('m', 'x', 'y', 'z') ()
     """
     found: dict[tuple[tuple[int, ...], ...], tuple[float, ColumnBlocks]] = {}
     for worth, read, words in name_readings(names):

@@ -56,6 +56,12 @@ def condition(x: ArrayLike, blocks: ColumnBlocks | None) -> Conditioned:
 
     Raises:
         ValueError: If the inputs are no finite table or have another number of columns.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.normal(size=(50, 4)) * [3.0, 5.0, 3.0, 5.0]
+        >>> len(set(condition(x, None).scale.tolist()))
+        1
     """
     x = _table(x)
     n = x.shape[1]
@@ -115,6 +121,12 @@ def invisible_combinations(x: ArrayLike, names: Sequence[str]) -> tuple[str, ...
 
     Raises:
         ValueError: If the inputs are no finite table or there are not as many names as columns.
+
+    Example:
+        >>> first, second = np.random.default_rng(0).normal(size=(2, 50))
+        >>> x = np.stack([first, second, first + second, np.full(50, 3.0)], 1)
+        >>> invisible_combinations(x, ["x0", "x1", "x2", "E"])
+        ('E is constant', 'x2 − x0 − x1 is constant')
     """
     x = _table(x, names)
     constant = _constant_columns(x)

@@ -132,6 +132,12 @@ class DataConstraints:
 
         Raises:
             ValueError: If inputs have another width.
+
+        Example:
+            >>> line = find_constraints(np.outer(np.arange(9.0), [1.0, 2.0]))
+            >>> normal = line.gradients(np.zeros((1, 2)))[0, 0]
+            >>> float(abs(normal @ [1.0, 2.0]).round(9))
+            0.0
         """
         x = np.asarray(x, np.float64)
         n = self.linear.shape[1]
@@ -141,7 +147,14 @@ class DataConstraints:
         return curved + self.linear
 
     def sentences(self, names: Sequence[str], shift: Array, scale: Array) -> tuple[str, ...]:
-        """The constraints in the user's units, as E1² − px1² − py1² − pz1² = 0.011."""
+        """The constraints in the user's units, as E1² − px1² − py1² − pz1² = 0.011.
+
+        Example:
+            >>> angle = np.linspace(0.0, 6.0, 50)
+            >>> circle = find_constraints(np.stack([np.cos(angle), np.sin(angle)], 1))
+            >>> circle.sentences(["x", "y"], np.array([3.0, 0.0]), np.array([2.0, 2.0]))
+            ('x² + y² − 6 x = −5',)
+        """
         shift, scale = np.asarray(shift, np.float64), np.asarray(scale, np.float64)
         x, errors = self.inputs * scale + shift, self.errors * np.abs(scale)
         written = []

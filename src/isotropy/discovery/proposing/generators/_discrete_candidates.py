@@ -200,6 +200,14 @@ def coset_candidates(
 
     Raises:
         ValueError: If shapes do not fit.
+
+    Example:
+        >>> boosts = [[[0.0, 1.0], [1.0, 0.0]]]
+        >>> [c.name for c in coset_candidates(boosts, "SO11p", np.eye(2))]
+        ['parity', 'time reversal', 'both']
+        >>> turn = [[[0.0, -1.0], [1.0, 0.0]]]
+        >>> [c.name for c in coset_candidates(turn, "SO(2)", np.eye(2))]
+        ['reflection']
     """
     given, frame = _array(algebra), _array(change)
     if given.ndim != 3 or given.shape[1] != given.shape[2] or not given.shape[1]:
@@ -246,6 +254,13 @@ def candidates_for_rows(
 
     Raises:
         ValueError: If blocks differ in width, overlap or are not columns, or a matrix does not fit.
+
+    Example:
+        >>> flip = DiscreteCandidate("reflection", torch.tensor([[-1.0]]))
+        >>> for found in candidates_for_rows([flip], [[0], [2]], 3):
+        ...     print(found.name, found.matrix.diagonal().tolist())
+        reflection [-1.0, 1.0, -1.0]
+        swap of blocks 1 and 2 [0.0, 1.0, 0.0]
     """
     blocks = [list(block) for block in columns]
     flat = [column for block in blocks for column in block]

@@ -45,6 +45,12 @@ def chance_of_cost(
     Returns:
         A bound on the share of maps that cost no more: what the draws show, at least
         1/(draws + 1), or Chernoff's bound where that is less.
+
+    Example:
+        >>> chance_of_cost(np.zeros((1, 4), dtype=np.int64), np.eye(4), 1.0)
+        1.0
+        >>> chance_of_cost(np.zeros((1, 8), dtype=np.int64), np.eye(8), 0.05) < 0.01
+        True
     """
     live = labels >= 0
     if not live.any():
